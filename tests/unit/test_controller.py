@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,18 +120,14 @@ def test_a_write_larger_than_the_cache_goes_through() -> None:
     assert int(trace.latency_ns[1]) > MEMBER_MS * MS
 
 
-@pytest.mark.parametrize(
-    ("level", "factor"), [("raid0", 4), ("raid10", 4), ("raid5", 4), ("raid6", 4), ("single", 4)]
-)
-def test_random_reads_scale_with_the_members(level: str, factor: int) -> None:
-    text = controller_text(slow_member(capacity_bytes=GIB), level=level, capacity_sectors=2 * GIB // 512)
-    if level == "single":
-        text = controller_text(slow_member(capacity_bytes=GIB), level=level)
-    span = 4 * GIB if level == "single" else 2 * GIB
-
-    rate = per_second(ModelledDisk(text), READ, scattered(4000, span_bytes=span))
-
-    assert rate == pytest.approx(100 * factor, rel=0.05)
+def test_random_reads_scale_with_the_members() -> None:
+    for level, factor in (("raid0", 4), ("raid10", 4), ("raid5", 4), ("raid6", 4), ("single", 4)):
+        text = controller_text(slow_member(capacity_bytes=GIB), level=level, capacity_sectors=2 * GIB // 512)
+        if level == "single":
+            text = controller_text(slow_member(capacity_bytes=GIB), level=level)
+        span = 4 * GIB if level == "single" else 2 * GIB
+        rate = per_second(ModelledDisk(text), READ, scattered(4000, span_bytes=span))
+        assert rate == pytest.approx(100 * factor, rel=0.05)
 
 
 def test_of_a_pair_the_idle_one_reads() -> None:
@@ -161,38 +158,34 @@ def test_what_a_member_s_queue_does_not_hold_waits_in_the_controller() -> None:
     assert int(single_file.part("queue_ns").max()) > 190 * MEMBER_MS * MS
 
 
-@pytest.mark.parametrize(("level", "parities"), [("raid5", 1), ("raid6", 2)])
-def test_a_small_write_with_parity_reads_and_writes_data_and_parity(level: str, parities: int) -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
-
-    trace = disk.closed_loop(WRITE, scattered(50), BLOCK, depth=1)
-
-    assert set(trace.latency_ns.tolist()) == {2 * MEMBER_MS * MS + REPLY_NS}
-    account = disk.account()
-    assert account["media_read_bytes"] == account["media_write_bytes"] == 50 * 4096 * (1 + parities)
+def test_a_small_write_with_parity_reads_and_writes_data_and_parity() -> None:
+    for level, parities in (("raid5", 1), ("raid6", 2)):
+        disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
+        trace = disk.closed_loop(WRITE, scattered(50), BLOCK, depth=1)
+        assert set(trace.latency_ns.tolist()) == {2 * MEMBER_MS * MS + REPLY_NS}
+        account = disk.account()
+        assert account["media_read_bytes"] == account["media_write_bytes"] == 50 * 4096 * (1 + parities)
 
 
-@pytest.mark.parametrize(("level", "data"), [("raid5", 3), ("raid6", 2)])
-def test_whole_rows_are_written_without_reading(level: str, data: int) -> None:
-    row = data * 128
-    disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
+def test_whole_rows_are_written_without_reading() -> None:
+    for level, data in (("raid5", 3), ("raid6", 2)):
+        row = data * 128
+        disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
 
-    trace = disk.closed_loop(WRITE, np.arange(50) * row, row, depth=1)
+        trace = disk.closed_loop(WRITE, np.arange(50) * row, row, depth=1)
 
-    account = disk.account()
-    assert account["media_read_bytes"] == 0
-    assert account["media_write_bytes"] == 50 * 4 * 65_536
-    assert int(trace.latency_ns.max()) < (MEMBER_MS + 1) * MS
+        account = disk.account()
+        assert account["media_read_bytes"] == 0
+        assert account["media_write_bytes"] == 50 * 4 * 65_536
+        assert int(trace.latency_ns.max()) < (MEMBER_MS + 1) * MS
 
 
-@pytest.mark.parametrize(("level", "data"), [("raid5", 3), ("raid6", 2)])
-def test_the_chunks_of_a_row_lie_on_different_members(level: str, data: int) -> None:
-    chunk_in_10_ms = network_lines(latency_ns=0, link_bytes_per_s=6_553_600)
-    disk = ModelledDisk(controller_text(chunk_in_10_ms, level=level, battery=0))
-
-    trace = disk.closed_loop(WRITE, np.arange(100) * data * 128, data * 128, depth=1)
-
-    assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
+def test_the_chunks_of_a_row_lie_on_different_members() -> None:
+    for level, data in (("raid5", 3), ("raid6", 2)):
+        chunk_in_10_ms = network_lines(latency_ns=0, link_bytes_per_s=6_553_600)
+        disk = ModelledDisk(controller_text(chunk_in_10_ms, level=level, battery=0))
+        trace = disk.closed_loop(WRITE, np.arange(100) * data * 128, data * 128, depth=1)
+        assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
 
 
 def test_the_part_of_a_row_does_not_keep_whole_rows_waiting() -> None:
@@ -205,26 +198,22 @@ def test_the_part_of_a_row_does_not_keep_whole_rows_waiting() -> None:
     assert (account["destages"], account["media_read_bytes"]) == (2, 2 * 4096)
 
 
-@pytest.mark.parametrize("step", [1, -1])
-def test_neighbours_are_destaged_together_whichever_came_first(step: int) -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, level="raid0"))
-
-    disk.closed_loop(WRITE, np.arange(512)[::step] * BLOCK, BLOCK, depth=1)
-    disk.advance(disk.now_ns + 10 * S)
-
-    assert disk.account()["destages"] == 1
+def test_neighbours_are_destaged_together_whichever_came_first() -> None:
+    for step in (1, -1):
+        disk = ModelledDisk(controller_text(CONSTANT, level="raid0"))
+        disk.closed_loop(WRITE, np.arange(512)[::step] * BLOCK, BLOCK, depth=1)
+        disk.advance(disk.now_ns + 10 * S)
+        assert disk.account()["destages"] == 1
 
 
-@pytest.mark.parametrize("level", ["raid5", "raid6"])
-def test_small_sequential_writes_become_whole_rows_in_the_cache(level: str) -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, level=level))
-
-    disk.closed_loop(WRITE, np.arange(6144) * BLOCK, BLOCK, depth=4)  # 24 MiB: whole rows of both
-    disk.advance(disk.now_ns + 10 * S)
-
-    account = disk.account()
-    assert account["media_read_bytes"] == 0
-    assert account["destages"] < 50
+def test_small_sequential_writes_become_whole_rows_in_the_cache() -> None:
+    for level in ("raid5", "raid6"):
+        disk = ModelledDisk(controller_text(CONSTANT, level=level))
+        disk.closed_loop(WRITE, np.arange(6144) * BLOCK, BLOCK, depth=4)  # 24 MiB: whole rows of both
+        disk.advance(disk.now_ns + 10 * S)
+        account = disk.account()
+        assert account["media_read_bytes"] == 0
+        assert account["destages"] < 50
 
 
 def test_a_block_written_again_and_again_is_destaged_once() -> None:
@@ -297,9 +286,9 @@ def test_the_members_work_is_the_controller_s() -> None:
     assert account["destage_work_ns"] == 0
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
+def test_the_driver_refuses_what_makes_no_sense() -> None:
+    changed: dict[str, Any]
+    for changed, reason in (
         ({"members": 3}, "raid10 needs an even number"),
         ({"members": 3, "level": "raid6"}, "raid6 needs at least 4"),
         ({"members": 2, "level": "raid5"}, "raid5 needs at least 3"),
@@ -309,11 +298,9 @@ def test_the_members_work_is_the_controller_s() -> None:
         ({"volatile_cache": 1}, "volatile cache"),
         ({"capacity_sectors": 1 << 40}, "more than the members hold"),
         ({"stripe_bytes": None}, "missing"),
-    ],
-)
-def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        ModelledDisk(controller_text(CONSTANT, **changed))
+    ):
+        with pytest.raises(ValueError, match=reason):
+            ModelledDisk(controller_text(CONSTANT, **changed))
 
 
 def test_the_driver_refuses_a_controller_without_members() -> None:

@@ -28,24 +28,22 @@ def changed(folder: Path, *replacements: tuple[str, str]) -> Device:
     return load_device(file)
 
 
-@pytest.mark.parametrize(
-    ("level", "data_members"), [("single", 4), ("raid0", 4), ("raid10", 2), ("raid5", 3), ("raid6", 2)]
-)
-def test_the_capacity_follows_from_level_and_members(tmp_path: Path, level: str, data_members: int) -> None:
-    device = changed(tmp_path, ('"raid10"', f'"{level}"'))
-
-    assert device.capacity_bytes == MEMBER_BYTES // STRIP * STRIP * data_members
-    assert level in device.parameters["capacity"].source
+def test_the_capacity_follows_from_level_and_members(tmp_path: Path) -> None:
+    for level, data_members in (("single", 4), ("raid0", 4), ("raid10", 2), ("raid5", 3), ("raid6", 2)):
+        device = changed(tmp_path, ('"raid10"', f'"{level}"'))
+        assert device.capacity_bytes == MEMBER_BYTES // STRIP * STRIP * data_members
+        assert level in device.parameters["capacity"].source
 
 
-@pytest.mark.parametrize("level", ["single", "raid0", "raid10", "raid5", "raid6"])
-def test_the_driver_finds_room_for_exactly_that_capacity(tmp_path: Path, level: str) -> None:
-    text = driver_config(changed(tmp_path, ('"raid10"', f'"{level}"')), name="sda", backing_fd=3)
-    sectors = next(int(line.split("=")[1]) for line in text.splitlines() if line.startswith("capacity"))
-
-    ModelledDisk(text)
-    with pytest.raises(ValueError, match="more than the members hold"):
-        ModelledDisk(text.replace(f"capacity_sectors={sectors}\n", f"capacity_sectors={sectors + 8}\n", 1))
+def test_the_driver_finds_room_for_exactly_that_capacity(tmp_path: Path) -> None:
+    for level in ("single", "raid0", "raid10", "raid5", "raid6"):
+        text = driver_config(changed(tmp_path, ('"raid10"', f'"{level}"')), name="sda", backing_fd=3)
+        sectors = next(int(line.split("=")[1]) for line in text.splitlines() if line.startswith("capacity"))
+        ModelledDisk(text)
+        with pytest.raises(ValueError, match="more than the members hold"):
+            ModelledDisk(
+                text.replace(f"capacity_sectors={sectors}\n", f"capacity_sectors={sectors + 8}\n", 1)
+            )
 
 
 def test_a_stated_capacity_must_be_what_the_members_hold(tmp_path: Path) -> None:
@@ -70,9 +68,8 @@ def test_a_renamed_copy_of_the_member_is_the_same_device(tmp_path: Path) -> None
     assert copy.identity() == find_device(RAID10).identity()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_mistake_is_named_with_its_remedy(tmp_path: Path) -> None:
+    for old, new, message in (
         ('value = "wd-re4-500gb"', 'value = "wd-re5"', 'there is no device "wd-re5"'),
         ('value = "wd-re4-500gb"', f'value = "{RAID10}"', "a controller cannot be a member"),
         ('value = "raid10"', 'value = "raid7"', "single, raid0, raid10, raid5, raid6"),
@@ -80,10 +77,7 @@ def test_a_renamed_copy_of_the_member_is_the_same_device(tmp_path: Path) -> None
         ("members = { value = 4", "members = { value = 3", "even number of members"),
         ("members = { value = 4", "members = { value = 33", "out of range"),
         ("low_water = { value = 50, low = 30, high = 60", "low_water = { value = 90", "above the high one"),
-    ],
-)
-def test_a_mistake_is_named_with_its_remedy(tmp_path: Path, old: str, new: str, message: str) -> None:
-    with pytest.raises(StrataError) as caught:
-        changed(tmp_path, (old, new))
-
-    assert message in str(caught.value)
+    ):
+        with pytest.raises(StrataError) as caught:
+            changed(tmp_path, (old, new))
+        assert message in str(caught.value)

@@ -106,23 +106,20 @@ def test_parameters_that_the_model_refuses_are_an_error_of_the_device() -> None:
         sheet_of(broken, quick=True).ratings()
 
 
-@pytest.mark.parametrize(
-    ("name", "titles"),
-    [
+def test_each_kind_of_device_has_its_curves() -> None:
+    titles: list[str]
+    for name, titles in (
         (RE4, ["Seek time", "Sequential rate"]),
         (EVO, ["Random 4-KiB reads", "Random 4-KiB writes"]),
         ("aws-ebs-gp3", ["Random 4-KiB reads"]),
         ("null", []),
-    ],
-)
-def test_each_kind_of_device_has_its_curves(name: str, titles: list[str]) -> None:
-    drawn = sheet_of(find_device(name), quick=True).pictures()
-
-    assert [picture.title for picture in drawn] == titles
-    for picture in drawn:
-        for curve in picture.curves:
-            places = [x for x, _ in curve.points]
-            assert places == sorted(places)
+    ):
+        drawn = sheet_of(find_device(name), quick=True).pictures()
+        assert [picture.title for picture in drawn] == titles
+        for picture in drawn:
+            for curve in picture.curves:
+                places = [x for x, _ in curve.points]
+                assert places == sorted(places)
 
 
 def test_random_writing_comes_from_burst_to_steady_state() -> None:
@@ -163,13 +160,11 @@ def test_show_gives_json_with_ratios() -> None:
     assert sheet["published"]["sequential_read_outer"]["value"] == 128.0
 
 
-@pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<svg"), ("html", b"<!doctype"), ("png", b"\x89PNG")])
-def test_curves_are_drawn_into_a_file(tmp_path: Path, suffix: str, begin: bytes) -> None:
-    file = tmp_path / f"curves.{suffix}"
-
-    shown("list", "devices", RE4, "--quick", "--plot", file)
-
-    assert file.read_bytes().startswith(begin)
+def test_curves_are_drawn_into_a_file(tmp_path: Path) -> None:
+    for suffix, begin in (("svg", b"<svg"), ("html", b"<!doctype"), ("png", b"\x89PNG")):
+        file = tmp_path / f"curves.{suffix}"
+        shown("list", "devices", RE4, "--quick", "--plot", file)
+        assert file.read_bytes().startswith(begin)
 
 
 def test_a_plot_of_another_kind_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
@@ -213,12 +208,11 @@ def test_a_controllers_sheet_tells_its_cache_from_its_disks() -> None:
     assert found["random_write_4k_qd32"] > 20 * found["random_write_4k_qd32_steady"]
 
 
-@pytest.mark.parametrize("name", [RE4, EVO, "aws-ebs-gp3"])
-@pytest.mark.parametrize("capacity_bytes", [1 << 20, 64 << 20])
-def test_a_tiny_device_has_a_sheet_too(name: str, capacity_bytes: int) -> None:
-    device = find_device(name)
-    tiny = Parameter(value=capacity_bytes, unit="B", source="made up", estimate=True)
-    device = dataclasses.replace(device, parameters={**device.parameters, "capacity": tiny})
-
-    assert all(figure.value > 0 for figure in sheet_of(device, quick=True).ratings())
-    assert sheet_of(device, quick=True).pictures()
+def test_a_tiny_device_has_a_sheet_too() -> None:
+    for name in (RE4, EVO, "aws-ebs-gp3"):
+        for capacity_bytes in (1 << 20, 64 << 20):
+            device = find_device(name)
+            tiny = Parameter(value=capacity_bytes, unit="B", source="made up", estimate=True)
+            device = dataclasses.replace(device, parameters={**device.parameters, "capacity": tiny})
+            assert all(figure.value > 0 for figure in sheet_of(device, quick=True).ratings())
+            assert sheet_of(device, quick=True).pictures()

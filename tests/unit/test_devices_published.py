@@ -44,9 +44,8 @@ def test_what_is_published_does_not_make_another_device_of_it(tmp_path: Path) ->
     assert plain.identity() == stated.identity()
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
+def test_a_wrong_published_figure_is_named_with_its_remedy(tmp_path: Path) -> None:
+    for line, shown in (
         (figure("random_read_4k_qd2", 80, "IOPS"), 'unknown figure "random_read_4k_qd2"'),
         (figure("random_read_4k_qd3", 80, "IOPS"), "did you mean"),
         (figure("random_read_4k_qd1", 80, "1/s"), 'must be "IOPS"'),
@@ -54,13 +53,10 @@ def test_what_is_published_does_not_make_another_device_of_it(tmp_path: Path) ->
         (figure("random_read_4k_qd1", -1, "IOPS"), "out of range"),
         ('flush_rate = { value = 75, unit = "1/s", estimate = false }', "this key is missing"),
         ("flush_rate = 75", "must be a table"),
-    ],
-)
-def test_a_wrong_published_figure_is_named_with_its_remedy(tmp_path: Path, line: str, shown: str) -> None:
-    with pytest.raises(DiagnosticsError, match="mistake") as caught:
-        with_published(tmp_path, line)
-
-    assert shown in str(caught.value)
+    ):
+        with pytest.raises(DiagnosticsError, match="mistake") as caught:
+            with_published(tmp_path, line)
+        assert shown in str(caught.value)
 
 
 def test_figures_have_the_units_of_data_sheets() -> None:

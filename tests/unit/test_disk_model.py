@@ -29,17 +29,17 @@ def random_sectors(geometry: Geometry, count: int, seed: int) -> np.ndarray:
     return rng.integers(0, geometry.capacity_sectors - 8, count)
 
 
-@pytest.mark.parametrize("zone", [0, 1, 2])
-@pytest.mark.parametrize("op", [READ, WRITE])
-def test_sequential_rate_of_each_zone(zone: int, op: int) -> None:
-    tracks, per_track = DRIVE.zones[zone]
-    count = 1000 * per_track // 256
-    assert count * 256 < tracks * per_track
-    sectors = DRIVE.first_sector(zone) + 256 * np.arange(count)
-    trace = ModelledDisk(DRIVE.text()).closed_loop(op, sectors, 256, depth=4)
-    window_ns = int(trace.complete_ns[-1] - trace.complete_ns[0])
-    rate = (count - 1) * 256 * 512 / window_ns * 1e9
-    assert rate == pytest.approx(DRIVE.sustained_bytes_per_s(zone), rel=0.01)
+def test_sequential_rate_of_each_zone() -> None:
+    for zone in (0, 1, 2):
+        for op in (READ, WRITE):
+            tracks, per_track = DRIVE.zones[zone]
+            count = 1000 * per_track // 256
+            assert count * 256 < tracks * per_track
+            sectors = DRIVE.first_sector(zone) + 256 * np.arange(count)
+            trace = ModelledDisk(DRIVE.text()).closed_loop(op, sectors, 256, depth=4)
+            window_ns = int(trace.complete_ns[-1] - trace.complete_ns[0])
+            rate = (count - 1) * 256 * 512 / window_ns * 1e9
+            assert rate == pytest.approx(DRIVE.sustained_bytes_per_s(zone), rel=0.01)
 
 
 def test_splitting_a_transfer_does_not_change_its_time() -> None:
@@ -156,9 +156,8 @@ def test_null_disk_takes_no_time() -> None:
     assert list(trace.complete_ns) == [9, 9, 9]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_wrong_text_is_refused_with_its_place() -> None:
+    for text, message in (
         (DRIVE.text(spindles=2), "line 15: spindles: unknown key of this model"),
         (DRIVE.text(rotation_ns=None), "rotation_ns: missing"),
         (DRIVE.text(rotation_ns="fast"), "rotation_ns=fast: bad value"),
@@ -176,12 +175,10 @@ def test_null_disk_takes_no_time() -> None:
         (NULL_TEXT + "rubbish\n", "line 5: rubbish: not key=value"),
         ("", "name: missing"),
         (NULL_TEXT.replace("2048", "18446744073709551617"), "bad value"),
-    ],
-)
-def test_a_wrong_text_is_refused_with_its_place(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=r"^line \d+: ") as refused:
-        ModelledDisk(text)
-    assert message in str(refused.value)
+    ):
+        with pytest.raises(ValueError, match=r"^line \d+: ") as refused:
+            ModelledDisk(text)
+        assert message in str(refused.value)
 
 
 def test_comments_and_empty_lines_are_skipped() -> None:

@@ -214,11 +214,10 @@ def test_the_identity_of_a_device_leaves_out_its_faults() -> None:
     assert device.identity() == replace(device, faults=()).identity()
 
 
-@pytest.mark.parametrize("options", ["write_cache = false", 'faults = [{ fault = "gone", at = "1s" }]'])
-def test_a_real_disk_does_not_pretend_to_have_faults(tmp_path: Path, options: str) -> None:
-    study = read(tmp_path, with_options(options))
-    plan = compile_trial(study, "ext4", "oltp", 1)
-    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=tmp_path, journal=tmp_path)
-
-    with pytest.raises(StudyError, match="a real disk has neither"):
-        runner.setting(plan, {used.name: used.device for used in study.stack_devices("ext4")})
+def test_a_real_disk_does_not_pretend_to_have_faults(tmp_path: Path) -> None:
+    for options in ("write_cache = false", 'faults = [{ fault = "gone", at = "1s" }]'):
+        study = read(tmp_path, with_options(options))
+        plan = compile_trial(study, "ext4", "oltp", 1)
+        runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=tmp_path, journal=tmp_path)
+        with pytest.raises(StudyError, match="a real disk has neither"):
+            runner.setting(plan, {used.name: used.device for used in study.stack_devices("ext4")})

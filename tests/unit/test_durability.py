@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from study_texts import HEAD, SSD, disk, pgbench
@@ -31,9 +29,8 @@ def risks(
     return load_study(file, catalogue()).power_risks("one", "load")
 
 
-@pytest.mark.parametrize(
-    ("layers", "named"),
-    [
+def test_a_layers_setting_that_gives_durability_away_is_named(tmp_path: Path) -> None:
+    for layers, named in (
         ('{ layer = "ext4", barriers = false }', "ext4: barriers = false"),
         ('{ layer = "ext4", mount = ["nobarrier"] }', "ext4: nobarrier"),
         ('{ layer = "ext4", mount = ["barrier=0"] }', "ext4: barrier=0"),
@@ -47,28 +44,20 @@ def risks(
             "zpool: zil_nocacheflush",
         ),
         ('{ layer = "integrity", mode = "direct" }, { layer = "ext4" }', "integrity: mode = direct"),
-    ],
-)
-def test_a_layers_setting_that_gives_durability_away_is_named(
-    tmp_path: Path, layers: str, named: str
-) -> None:
-    [risk] = risks(tmp_path, layers)
-
-    assert risk.startswith(named)
+    ):
+        [risk] = risks(tmp_path, layers)
+        assert risk.startswith(named)
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
+def test_a_stack_that_flushes_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    for layers in (
         '{ layer = "ext4" }',
         '{ layer = "xfs", mount = ["noatime"] }',
         '{ layer = "zpool" }, { layer = "zfs", sync = "always" }',
         '{ layer = "bcache", cache = "disk1", mode = "writeback" }, { layer = "ext4" }',
         '{ layer = "integrity", mode = "bitmap" }, { layer = "ext4" }',
-    ],
-)
-def test_a_stack_that_flushes_keeps_what_it_acknowledged(tmp_path: Path, layers: str) -> None:
-    assert risks(tmp_path, layers) == []
+    ):
+        assert risks(tmp_path, layers) == []
 
 
 def test_a_disk_that_ignores_flushes_is_named(tmp_path: Path) -> None:
@@ -77,16 +66,12 @@ def test_a_disk_that_ignores_flushes_is_named(tmp_path: Path) -> None:
     assert risk == "disk0: ignores-flush: it acknowledges what is only in its write cache"
 
 
-@pytest.mark.parametrize("where", ["stack", "workload"])
-def test_a_servers_setting_is_named_whether_the_stack_or_the_workload_gives_it(
-    tmp_path: Path, where: str
-) -> None:
-    given = "fsync = false"
-    text = f"settings = {{ {given} }}" if where == "workload" else f"settings.postgresql = {{ {given} }}"
-
-    [risk] = risks(tmp_path, **{where: text})
-
-    assert risk == "PostgreSQL: fsync = off: it may damage the whole database"
+def test_a_servers_setting_is_named_whether_the_stack_or_the_workload_gives_it(tmp_path: Path) -> None:
+    for where in ("stack", "workload"):
+        given = "fsync = false"
+        text = f"settings = {{ {given} }}" if where == "workload" else f"settings.postgresql = {{ {given} }}"
+        [risk] = risks(tmp_path, **{where: text})
+        assert risk == "PostgreSQL: fsync = off: it may damage the whole database"
 
 
 def test_pages_that_a_cut_tears_are_no_risk_where_the_filesystem_writes_them_whole(tmp_path: Path) -> None:

@@ -227,17 +227,15 @@ def test_of_two_disks_the_shares_are_means() -> None:
     assert by_kind == {"write_sync": 20 * MS, IDLE: 20 * MS}
 
 
-@pytest.mark.parametrize(
-    ("other", "cause"),
-    [
+def test_trials_that_cannot_be_compared_are_refused() -> None:
+    other: dict[str, Any]
+    for other, cause in (
         ({"time_domain": "wall"}, "virtual time, the other in wall time"),
         ({"operations": None, "metrics": OPERATIONS}, "no common unit of work"),
         ({"operations": None}, "counts no operations"),
-    ],
-)
-def test_trials_that_cannot_be_compared_are_refused(other: dict[str, Any], cause: str) -> None:
-    with pytest.raises(ResultError, match=cause):
-        compare(explained(SLOW), explained(SLOW, **other))
+    ):
+        with pytest.raises(ResultError, match=cause):
+            compare(explained(SLOW), explained(SLOW, **other))
 
 
 def test_a_trial_without_a_trace_cannot_be_compared() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from command_line import shown
 from strata.model.step import Step
 from strata.plan.compile import compile_trial
@@ -115,9 +113,8 @@ def test_data_must_fit_on_the_filesystem_where_they_are_placed(tmp_path: Path) -
     assert "do not fit" in mistakes(tmp_path, large)["workloads.oltp.scale"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "place", "words"),
-    [
+def test_filesystems_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for old, new, place, words in (
         ('"/wal"', '"/srv"', "stacks.home.filesystems.wal.mount", "on one mount point"),
         ('"/wal"', '"/srv/wal"', "stacks.home.filesystems.wal.mount", "one within the other"),
         ('"/wal"', '"../wal"', "stacks.home.filesystems.wal.mount", "no mount point"),
@@ -133,12 +130,8 @@ def test_data_must_fit_on_the_filesystem_where_they_are_placed(tmp_path: Path) -
             "stacks.home.filesystems.wal.layers",
             "end in no filesystem",
         ),
-    ],
-)
-def test_filesystems_that_cannot_be_are_refused(
-    tmp_path: Path, old: str, new: str, place: str, words: str
-) -> None:
-    assert words in mistakes(tmp_path, STUDY.replace(old, new))[place]
+    ):
+        assert words in mistakes(tmp_path, STUDY.replace(old, new))[place]
 
 
 def test_they_are_drawn_with_their_mount_points(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,12 +50,12 @@ def test_reads_gain_from_a_queue_until_every_die_is_busy() -> None:
     assert rates[512] == pytest.approx(16 * 1e9 / 50_000, rel=0.05)
 
 
-@pytest.mark.parametrize("op", [READ, WRITE])
-def test_sequential_transfers_meet_the_link(op: int) -> None:
-    disk = DRIVE.open(precondition=2 if op == READ else 0, program_ns=100_000)
-    trace = disk.closed_loop(op, np.arange(1024) * 256, 256, depth=8)
-    assert rate_per_s(trace) == pytest.approx(1e9 / DRIVE.link_ns(131_072), rel=0.01)
-    assert not trace.part("cleaning_ns").any()
+def test_sequential_transfers_meet_the_link() -> None:
+    for op in (READ, WRITE):
+        disk = DRIVE.open(precondition=2 if op == READ else 0, program_ns=100_000)
+        trace = disk.closed_loop(op, np.arange(1024) * 256, 256, depth=8)
+        assert rate_per_s(trace) == pytest.approx(1e9 / DRIVE.link_ns(131_072), rel=0.01)
+        assert not trace.part("cleaning_ns").any()
 
 
 def test_small_sequential_reads_sense_a_page_once() -> None:
@@ -151,9 +153,9 @@ def test_media_that_are_overwritten_in_place_need_no_cleaning() -> None:
     assert account["cleanings"] == account["cleaning_work_ns"] == 0
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
+def test_a_description_that_makes_no_drive_is_refused() -> None:
+    changed: dict[str, Any]
+    for changed, reason in (
         ({"page_bytes": 12_288}, "powers of two"),
         ({"mapping_unit_bytes": 32_768}, "1 to 64 mapping units"),
         ({"channels": 17}, "more channels than dies"),
@@ -166,8 +168,6 @@ def test_media_that_are_overwritten_in_place_need_no_cleaning() -> None:
         ({"housekeeping_interval_ns": 1000, "housekeeping_ns": 501}, "at most half"),
         ({"capacity_sectors": 1 << 40}, "32 bits"),
         ({"spare_ppm": None}, "missing"),
-    ],
-)
-def test_a_description_that_makes_no_drive_is_refused(changed: dict[str, object], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        DRIVE.open(**changed)
+    ):
+        with pytest.raises(ValueError, match=reason):
+            DRIVE.open(**changed)

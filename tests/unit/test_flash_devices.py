@@ -79,17 +79,17 @@ def test_page_types_show_as_modes_of_the_latency() -> None:
     assert sorted(counts)[-3] > 500
 
 
-@pytest.mark.parametrize("name", _flash_devices())
-def test_every_flash_drive_states_what_it_has_and_the_driver_takes_it(name: str) -> None:
-    device = find_device(name)
-    stated = {
-        key for key, parameter in device.parameters.items() if parameter.source.startswith("not stated")
-    }
-    assert stated <= {key for key, spec in Flash.parameters.items() if spec.default is not None}
-    for capacity in (device.capacity_bytes, 1 << 30):
-        disk = ModelledDisk(driver_config(device, name="sda", backing_fd=3, capacity_bytes=capacity))
-        disk.closed_loop(WRITE, np.arange(100) * 8, 8, depth=8)
-    assert disk.flash_problem() is None
+def test_every_flash_drive_states_what_it_has_and_the_driver_takes_it() -> None:
+    for name in _flash_devices():
+        device = find_device(name)
+        stated = {
+            key for key, parameter in device.parameters.items() if parameter.source.startswith("not stated")
+        }
+        assert stated <= {key for key, spec in Flash.parameters.items() if spec.default is not None}
+        for capacity in (device.capacity_bytes, 1 << 30):
+            disk = ModelledDisk(driver_config(device, name="sda", backing_fd=3, capacity_bytes=capacity))
+            disk.closed_loop(WRITE, np.arange(100) * 8, 8, depth=8)
+        assert disk.flash_problem() is None
 
 
 def test_only_drives_without_power_loss_protection_ask_for_flushes() -> None:
@@ -104,11 +104,11 @@ def test_only_drives_without_power_loss_protection_ask_for_flushes() -> None:
     assert all("discard=1" in lines and "atomic_unit_bytes=4096" in lines for lines in keys.values())
 
 
-@pytest.mark.parametrize(("state", "key"), [("fresh", 0), ("steady", 1), ("filled", 2), ("used", 3)])
-def test_a_study_chooses_the_state_that_a_flash_drive_starts_in(tmp_path: Path, state: str, key: int) -> None:
-    used = read(tmp_path, _with(state)).devices["disk0"]
-    text = driver_config(used.device, name="sda", backing_fd=3, capacity_bytes=1 << 30)
-    assert f"precondition={key}" in text.splitlines()
+def test_a_study_chooses_the_state_that_a_flash_drive_starts_in(tmp_path: Path) -> None:
+    for state, key in (("fresh", 0), ("steady", 1), ("filled", 2), ("used", 3)):
+        used = read(tmp_path, _with(state)).devices["disk0"]
+        text = driver_config(used.device, name="sda", backing_fd=3, capacity_bytes=1 << 30)
+        assert f"precondition={key}" in text.splitlines()
 
 
 def test_the_state_is_part_of_a_trials_identity(tmp_path: Path) -> None:

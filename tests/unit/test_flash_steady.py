@@ -35,17 +35,17 @@ def _overwrite(drive: Drive, disk: ModelledDisk, turns: float, seed: int) -> flo
     return amplification(disk, before)
 
 
-@pytest.mark.parametrize("spare_percent", [7, 12, 20, 28])
-def test_the_computed_steady_state_is_the_one_that_writing_leads_to(spare_percent: int) -> None:
-    drive = Drive(capacity_bytes=GIB, spare_ppm=spare_percent * 10_000, volatile_cache=0)
-    disk = drive.open(**STEADY)
-    assert disk.flash_problem() is None
-    at_once = _overwrite(drive, disk, 0.25, seed=1)
-    _overwrite(drive, disk, 2.5, seed=2)
-    later = _overwrite(drive, disk, 0.25, seed=3)
-    assert at_once == pytest.approx(later, rel=0.03)
-    assert at_once == pytest.approx(greedy_amplification(spare_percent / 100), rel=0.05)
-    assert disk.flash_problem() is None
+def test_the_computed_steady_state_is_the_one_that_writing_leads_to() -> None:
+    for spare_percent in (7, 12, 20, 28):
+        drive = Drive(capacity_bytes=GIB, spare_ppm=spare_percent * 10_000, volatile_cache=0)
+        disk = drive.open(**STEADY)
+        assert disk.flash_problem() is None
+        at_once = _overwrite(drive, disk, 0.25, seed=1)
+        _overwrite(drive, disk, 2.5, seed=2)
+        later = _overwrite(drive, disk, 0.25, seed=3)
+        assert at_once == pytest.approx(later, rel=0.03)
+        assert at_once == pytest.approx(greedy_amplification(spare_percent / 100), rel=0.05)
+        assert disk.flash_problem() is None
 
 
 def test_an_empty_drive_gets_slower_until_it_is_as_slow_as_a_steady_one() -> None:
@@ -96,25 +96,23 @@ USED = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_used_drive_holds_data_in_a_part_and_writes_freely_until_its_free_blocks_are_gone(
-    seed: int,
-) -> None:
-    drive = Drive(capacity_bytes=512 * MIB, volatile_cache=0)
-    held = drive.open(**USED, seed=seed).closed_loop(
-        READ, np.arange(0, drive.units, 64) * BLOCK, BLOCK, depth=1
-    )
-    assert np.mean(held.part("cell_ns") > 0) == pytest.approx(0.75, abs=0.02)
-    # Data that was written in order would free whole blocks of so small a drive.
-    disk = drive.open(**USED | {"used_scattered_ppm": 1_000_000}, seed=seed)
-    # Half of the cells without data: 12 % of spare room and a quarter of the capacity.
-    free = (0.12 + 0.25) / 2 * drive.units
-    written = 0
-    while disk.account()["media_write_bytes"] <= written * 4096:
-        disk.closed_loop(WRITE, (written + np.arange(256)) * BLOCK, BLOCK, depth=8)
-        written += 256
-    assert written == pytest.approx(free, rel=0.1)
-    assert disk.flash_problem() is None
+def test_a_used_drive_holds_data_in_a_part_and_writes_freely_until_its_free_blocks_are_gone() -> None:
+    for seed in (1, 2):
+        drive = Drive(capacity_bytes=512 * MIB, volatile_cache=0)
+        held = drive.open(**USED, seed=seed).closed_loop(
+            READ, np.arange(0, drive.units, 64) * BLOCK, BLOCK, depth=1
+        )
+        assert np.mean(held.part("cell_ns") > 0) == pytest.approx(0.75, abs=0.02)
+        # Data that was written in order would free whole blocks of so small a drive.
+        disk = drive.open(**USED | {"used_scattered_ppm": 1_000_000}, seed=seed)
+        # Half of the cells without data: 12 % of spare room and a quarter of the capacity.
+        free = (0.12 + 0.25) / 2 * drive.units
+        written = 0
+        while disk.account()["media_write_bytes"] <= written * 4096:
+            disk.closed_loop(WRITE, (written + np.arange(256)) * BLOCK, BLOCK, depth=8)
+            written += 256
+        assert written == pytest.approx(free, rel=0.1)
+        assert disk.flash_problem() is None
 
 
 def test_discarding_a_used_drive_makes_it_fresh_but_for_erases() -> None:

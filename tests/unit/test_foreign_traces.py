@@ -190,22 +190,18 @@ def test_records_of_a_machine_with_the_other_byte_order_are_read(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_a_bad_file_is_refused_with_the_place(tmp_path: Path) -> None:
+    for content, said in (
         ("fio version 3 iolog\n10 /f add\nx /f read 0 1\n", r"trace:3: this is no line of the format"),
         ("fio version 3 iolog\n10 /f wait 5\n", r"trace:2: this is no line of the format"),
         ("  8,0    0        1     0.5   0  Q  WS 8 + 8 [x]\n", r"trace:1: this is no line of the format"),
         ("hello\n", "no request of a disk was found"),
         (event(0, QUEUE | READ, 64, 4096)[:30], "ends inside the record at byte 0"),
         (event(0, QUEUE | READ, 64, 4096) + b"\1" * 48, "no record at byte 48"),
-    ],
-)
-def test_a_bad_file_is_refused_with_the_place(tmp_path: Path, content: str | bytes, said: str) -> None:
-    with pytest.raises(ResultError) as raised:
-        read_foreign(written(tmp_path, content))
-
-    assert said in str(raised.value)
+    ):
+        with pytest.raises(ResultError) as raised:
+            read_foreign(written(tmp_path, content))
+        assert said in str(raised.value)
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:
@@ -260,12 +256,11 @@ RANGES: list[str | bytes] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(RANGES)))
-def test_numbers_have_ranges(number: int, tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match=r"out of range|no line of the format") as raised:
-        read_foreign(written(tmp_path, RANGES[number]))
-
-    assert len(str(raised.value)) < 600
+def test_numbers_have_ranges(tmp_path: Path) -> None:
+    for number in range(len(RANGES)):
+        with pytest.raises(ResultError, match=r"out of range|no line of the format") as raised:
+            read_foreign(written(tmp_path, RANGES[number]))
+        assert len(str(raised.value)) < 600
 
 
 def test_a_completion_before_the_first_arrival_is_nobody_s(tmp_path: Path) -> None:
@@ -275,38 +270,39 @@ def test_a_completion_before_the_first_arrival_is_nobody_s(tmp_path: Path) -> No
     assert rows(read_foreign(written(tmp_path, events))) == [("8,16", "read", 8, 8, 0, 10)]
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("sector", (1 << 64) - 1), ("sector", 1 << 55), ("complete_ns", 0), ("complete_ns", (1 << 64) - 1)],
-)
-def test_so_have_those_of_a_table(column: str, value: int, tmp_path: Path) -> None:
-    made = trace(request(10, sector=8, transfer=5))
-    made.records[column] = value
-    write_parquet(tmp_path / "trace.parquet", made)
+def test_so_have_those_of_a_table(tmp_path: Path) -> None:
+    for column, value in (
+        ("sector", (1 << 64) - 1),
+        ("sector", 1 << 55),
+        ("complete_ns", 0),
+        ("complete_ns", (1 << 64) - 1),
+    ):
+        made = trace(request(10, sector=8, transfer=5))
+        made.records[column] = value
+        write_parquet(tmp_path / "trace.parquet", made)
+        with pytest.raises(ResultError, match=r"out of range|cannot read"):
+            read_any(tmp_path / "trace.parquet")
 
-    with pytest.raises(ResultError, match=r"out of range|cannot read"):
-        read_any(tmp_path / "trace.parquet")
 
+def test_a_long_trace_takes_memory_for_its_requests_alone(tmp_path: Path) -> None:
+    for form in ("iolog", "blkparse", "blktrace"):
+        count = 20_000
+        if form == "iolog":
+            content: str | bytes = HEAD_3 + "".join(f"{at} /f read {at * 4096} 4096\n" for at in range(count))
+        elif form == "blkparse":
+            line = "  8,0    0        1     {0}.000000000   0  Q  WS {0} + 8 [x]\n"
+            content = "".join(line.format(at) for at in range(count))
+        else:
+            content = b"".join(event(at, QUEUE | READ, at, 4096) for at in range(count))
+        path = written(tmp_path, content)
+        del content
+        read_foreign(path)
 
-@pytest.mark.parametrize("form", ["iolog", "blkparse", "blktrace"])
-def test_a_long_trace_takes_memory_for_its_requests_alone(form: str, tmp_path: Path) -> None:
-    count = 20_000
-    if form == "iolog":
-        content: str | bytes = HEAD_3 + "".join(f"{at} /f read {at * 4096} 4096\n" for at in range(count))
-    elif form == "blkparse":
-        line = "  8,0    0        1     {0}.000000000   0  Q  WS {0} + 8 [x]\n"
-        content = "".join(line.format(at) for at in range(count))
-    else:
-        content = b"".join(event(at, QUEUE | READ, at, 4096) for at in range(count))
-    path = written(tmp_path, content)
-    del content
-    read_foreign(path)
+        tracemalloc.start()
+        found = read_foreign(path)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
 
-    tracemalloc.start()
-    found = read_foreign(path)
-    peak_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-
-    assert len(found.records) == count
-    # Records of 128 bytes, the columns that they are made from, and the rows of a batch.
-    assert peak_bytes < count * 300 + (4 << 20)
+        assert len(found.records) == count
+        # Records of 128 bytes, the columns that they are made from, and the rows of a batch.
+        assert peak_bytes < count * 300 + (4 << 20)

@@ -91,24 +91,18 @@ def test_the_kernel_is_a_factor_of_a_matrix(tmp_path: Path, tree: Path) -> None:
     assert sorted(kernels.values()) == ["./linux", "./linux", DEFAULT_VERSION, DEFAULT_VERSION]
 
 
-@pytest.mark.parametrize(
-    ("name", "cause"),
-    [
+def test_an_unknown_kernel_is_refused_with_the_known_ones(tmp_path: Path, tree: Path) -> None:
+    for name, cause in (
         ("6.13", 'there is no kernel "6.13"'),
         ("./absent", "there is no kernel source at ./absent"),
         (".", "is no git tree"),
         ("./linux@--upload-pack=x", "is no revision"),
-    ],
-)
-def test_an_unknown_kernel_is_refused_with_the_known_ones(
-    tmp_path: Path, tree: Path, name: str, cause: str
-) -> None:
-    with pytest.raises(StudyError) as caught:
-        find_kernel(name, tmp_path)
-
-    assert cause in caught.value.cause
-    [place] = mistakes(tmp_path, SOUND.replace("[stacks.ext4]\n", f'[stacks.ext4]\nkernel = "{name}"\n'))
-    assert place == "stacks.ext4.kernel"
+    ):
+        with pytest.raises(StudyError) as caught:
+            find_kernel(name, tmp_path)
+        assert cause in caught.value.cause
+        [place] = mistakes(tmp_path, SOUND.replace("[stacks.ext4]\n", f'[stacks.ext4]\nkernel = "{name}"\n'))
+        assert place == "stacks.ext4.kernel"
 
 
 def test_a_tree_is_known_by_its_content_committed_or_not(tree: Path) -> None:

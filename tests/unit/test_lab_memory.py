@@ -29,17 +29,15 @@ def test_a_lab_without_a_stated_memory_boots_as_it_always_has() -> None:
     assert "mem=1G" in boot_setting()["arguments"]
 
 
-@pytest.mark.parametrize(
-    ("memory_bytes", "text"), [(256 * MIB, "256M"), (4096 * MIB, "4G"), (1025 * MIB, "1025M")]
-)
-def test_the_kernel_gets_its_memory_in_the_largest_unit(memory_bytes: int, text: str) -> None:
-    assert memory_text(memory_bytes) == text
-    assert f"mem={text}" in kernel_arguments(1, 1, memory_bytes=memory_bytes)
+def test_the_kernel_gets_its_memory_in_the_largest_unit() -> None:
+    for memory_bytes, text in ((256 * MIB, "256M"), (4096 * MIB, "4G"), (1025 * MIB, "1025M")):
+        assert memory_text(memory_bytes) == text
+        assert f"mem={text}" in kernel_arguments(1, 1, memory_bytes=memory_bytes)
 
 
-@pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN, 1024 * MIB])
-def test_a_memory_that_every_machine_has_is_taken(memory_bytes: int, tmp_path: Path) -> None:
-    check_memory(memory_bytes, tmp_path)
+def test_a_memory_that_every_machine_has_is_taken(tmp_path: Path) -> None:
+    for memory_bytes in (MEMORY_BYTES_MIN, 1024 * MIB):
+        check_memory(memory_bytes, tmp_path)
 
 
 def test_without_shared_memory_a_lab_has_its_memory_in_a_file(
@@ -51,13 +49,12 @@ def test_without_shared_memory_a_lab_has_its_memory_in_a_file(
     check_memory(MEMORY_BYTES_MIN, tmp_path)
 
 
-@pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN - MIB, 1024 * MIB + 4096, 1 << 60])
-def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(memory_bytes: int, tmp_path: Path) -> None:
-    with pytest.raises(LabError) as caught:
-        check_memory(memory_bytes, tmp_path / "run")
-
-    assert caught.value.place == "study.memory"
-    assert caught.value.remedy
+def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    for memory_bytes in (MEMORY_BYTES_MIN - MIB, 1024 * MIB + 4096, 1 << 60):
+        with pytest.raises(LabError) as caught:
+            check_memory(memory_bytes, tmp_path / "run")
+        assert caught.value.place == "study.memory"
+        assert caught.value.remedy
 
 
 def test_only_a_plan_that_runs_the_load_generator_carries_and_depends_on_it(tmp_path: Path) -> None:

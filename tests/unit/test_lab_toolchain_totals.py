@@ -29,20 +29,15 @@ def run_tests() -> ModuleType:
     return script("run_tests")
 
 
-@pytest.mark.parametrize(
-    ("line", "totals"),
-    [
+def test_pytests_closing_line_is_counted(run_tests: ModuleType) -> None:
+    for line, totals in (
         ("============ 3 failed, 107 passed, 2 skipped, 5 deselected in 12.01s ============", (107, 3, 2)),
         ("========== 812 passed, 1 warning, 1 error in 83.20s (0:01:23) ==========", (812, 1, 0)),
         ("================ no tests ran in 0.10s ================", (0, 0, 0)),
         ("=========================== short test summary info ===========================", (0, 0, 0)),
         ("tests/unit/test_a.py::test_3_passed_in_2s PASSED", (0, 0, 0)),
-    ],
-)
-def test_pytests_closing_line_is_counted(
-    run_tests: ModuleType, line: str, totals: tuple[int, int, int]
-) -> None:
-    assert run_tests.pytest_totals(line) == run_tests.Totals(*totals)
+    ):
+        assert run_tests.pytest_totals(line) == run_tests.Totals(*totals)
 
 
 def test_cargos_closing_lines_are_added_up(run_tests: ModuleType) -> None:

@@ -41,13 +41,12 @@ def beside_ssd(layer: str, cache_bytes: int = 2 * GIB, **fields: Any) -> LayerCo
     return context(layer, 1, ["ssd"], capacities={"ssd": cache_bytes}, **fields)
 
 
-@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
-@pytest.mark.parametrize(("cache", "words"), [("sdd", 'did you mean "ssd"?'), ("", 'there is no device ""')])
-def test_the_cache_is_a_device_of_the_study(layer: str, cache: str, words: str, tmp_path: Path) -> None:
-    found = mistakes(tmp_path, study(layer, f'cache = "{cache}"', 'devices = ["disk0"]'))
-
-    assert list(found) == ["stacks.cached.layers[0].cache"]
-    assert words in next(iter(found.values()))
+def test_the_cache_is_a_device_of_the_study(tmp_path: Path) -> None:
+    for layer in ("bcache", "dm-cache", "dm-writecache"):
+        for cache, words in (("sdd", 'did you mean "ssd"?'), ("", 'there is no device ""')):
+            found = mistakes(tmp_path, study(layer, f'cache = "{cache}"', 'devices = ["disk0"]'))
+            assert list(found) == ["stacks.cached.layers[0].cache"]
+            assert words in next(iter(found.values()))
 
 
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
@@ -76,18 +75,15 @@ def test_blocks_of_a_cache_are_no_smaller_than_the_sectors_below() -> None:
     assert refused(bcache(block="4KiB"), below, ssd=2 * GIB) == ""
 
 
-@pytest.mark.parametrize(
-    ("layer", "sector_bytes"),
-    [
+def test_what_a_cache_gives_has_its_blocks_as_sectors() -> None:
+    for layer, sector_bytes in (
         (bcache(block="4KiB"), 4096),
         (bcache(block="512B"), 512),
         (dm_writecache(), 4096),
         (dm_writecache(block_size=512), 512),
         (dm_cache(), 512),
-    ],
-)
-def test_what_a_cache_gives_has_its_blocks_as_sectors(layer: Layer, sector_bytes: int) -> None:
-    assert layer.provided(DISK).sector_bytes == sector_bytes
+    ):
+        assert layer.provided(DISK).sector_bytes == sector_bytes
 
 
 def test_a_cache_has_more_buckets_than_the_kernel_refuses() -> None:
@@ -119,9 +115,8 @@ def test_bcache_data_begin_at_a_full_stripe() -> None:
     assert bcache().provided(striped).smallest_bytes == 8 * GIB - 3 * (64 << 10)
 
 
-@pytest.mark.parametrize(
-    ("layer", "keys", "mistake"),
-    [
+def test_values_that_the_kernel_does_not_take_are_refused(tmp_path: Path) -> None:
+    for layer, keys, mistake in (
         ("bcache", 'bucket = "100KiB"', "not a power of two"),
         ("bcache", 'bucket = "8KiB", block = "4KiB"', "too small for blocks"),
         ("bcache", 'writeback_delay = "100ms"', "whole seconds"),
@@ -131,14 +126,9 @@ def test_bcache_data_begin_at_a_full_stripe() -> None:
         ("dm-writecache", "low_watermark = 60", "lies above"),
         ("dm-writecache", "block_size = 1024", "4096"),
         ("dm-writecache", 'max_age = "1us"', "whole milliseconds"),
-    ],
-)
-def test_values_that_the_kernel_does_not_take_are_refused(
-    layer: str, keys: str, mistake: str, tmp_path: Path
-) -> None:
-    (found,) = mistakes(tmp_path, study(layer, f'cache = "ssd", {keys}')).values()
-
-    assert mistake in found
+    ):
+        (found,) = mistakes(tmp_path, study(layer, f'cache = "ssd", {keys}')).values()
+        assert mistake in found
 
 
 def test_a_million_chunks_are_enough() -> None:
@@ -146,41 +136,30 @@ def test_a_million_chunks_are_enough() -> None:
     assert not refused(dm_cache(), DISK, ssd=40 * GIB)
 
 
-@pytest.mark.parametrize(
-    ("cache_bytes", "keys", "chunk"),
-    [
+def test_the_chunk_follows_from_the_size_of_the_cache() -> None:
+    keys: dict[str, str]
+    for cache_bytes, keys, chunk in (
         (61 * GIB, {}, None),  # LVM's own, 64 KiB: a million at most
         (500_107_862_016, {}, "524288b"),
         (1_920_383_410_176, {}, "1933312b"),
         (500_107_862_016, {"chunk": "1MiB"}, "1048576b"),
-    ],
-)
-def test_the_chunk_follows_from_the_size_of_the_cache(
-    cache_bytes: int, keys: dict[str, str], chunk: str | None
-) -> None:
-    layer = dm_cache(**keys)
-    argv = step_of(layer.build(beside_ssd("dm-cache", cache_bytes)), "attach").argv
-
-    assert (argv[argv.index("--chunksize") + 1] if "--chunksize" in argv else None) == chunk
-    assert refused(layer, DISK, ssd=cache_bytes) == ""
+    ):
+        layer = dm_cache(**keys)
+        argv = step_of(layer.build(beside_ssd("dm-cache", cache_bytes)), "attach").argv
+        assert (argv[argv.index("--chunksize") + 1] if "--chunksize" in argv else None) == chunk
+        assert refused(layer, DISK, ssd=cache_bytes) == ""
 
 
-@pytest.mark.parametrize(
-    ("layer", "keys", "memory"),
-    [
+def test_a_cache_whose_tables_exceed_the_labs_memory_is_refused(tmp_path: Path) -> None:
+    for layer, keys, memory in (
         ("dm-writecache", 'cache = "ssd"', "16896MiB"),
         ("dm-writecache", 'cache = "ssd", block_size = 512', "130304MiB"),
         ("bcache", 'cache = "ssd", bucket = "4KiB"', "3GiB"),
         ("bcache", 'cache = "ssd"', None),
         ("dm-cache", 'cache = "ssd"', None),
-    ],
-)
-def test_a_cache_whose_tables_exceed_the_labs_memory_is_refused(
-    tmp_path: Path, layer: str, keys: str, memory: str | None
-) -> None:
-    text = study(layer, keys).replace('capacity = "2GiB"\n', "")
-    found = mistakes(tmp_path, text)
-
-    assert list(found) == (["stacks.cached.layers[0].cache"] if memory else [])
-    if memory:
-        assert memory in str(found)
+    ):
+        text = study(layer, keys).replace('capacity = "2GiB"\n', "")
+        found = mistakes(tmp_path, text)
+        assert list(found) == (["stacks.cached.layers[0].cache"] if memory else [])
+        if memory:
+            assert memory in str(found)

@@ -79,32 +79,24 @@ def test_each_tenant_has_a_container_of_its_own_with_its_own_limit(tmp_path: Pat
     }
 
 
-@pytest.mark.parametrize(
-    ("layers", "cause"),
-    [
+def test_containers_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for layers, cause in (
         ('{ layer = "incus" }, { layer = "directory" }', "nothing but the load stands on it"),
         ('{ layer = "vm" }, { layer = "incus" }', "do not run in a virtual machine"),
         ('{ layer = "incus", filesystem = "xfs" }', "is a filesystem itself"),
         ('{ layer = "incus", pool = "zfs", arc_max = "1MiB" }', "ignores a limit of the ARC below"),
-    ],
-)
-def test_containers_that_cannot_be_are_refused(tmp_path: Path, layers: str, cause: str) -> None:
-    with pytest.raises(DiagnosticsError, match=cause):
-        study_of(tmp_path, layers)
+    ):
+        with pytest.raises(DiagnosticsError, match=cause):
+            study_of(tmp_path, layers)
 
 
-@pytest.mark.parametrize(
-    ("layers", "load", "head", "cause"),
-    [
+def test_loads_that_cannot_run_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    for layers, load, head, cause in (
         ('{ layer = "incus" }', 'workload = "tree"', "", "reads a file that the container does not have"),
         ('{ layer = "ext4" }', LIFE, "", "no layer of the stack is a container"),
         ('{ layer = "incus" }', LIFE, 'prepare = "once"', "keeps its images in memory"),
-    ],
-)
-def test_loads_that_cannot_run_are_skipped_with_the_reason(
-    tmp_path: Path, layers: str, load: str, head: str, cause: str
-) -> None:
-    assert cause in "".join(skipped(study_of(tmp_path, layers, load, head)).values())
+    ):
+        assert cause in "".join(skipped(study_of(tmp_path, layers, load, head)).values())
 
 
 def test_a_host_says_why_it_runs_no_incus(tmp_path: Path) -> None:
@@ -124,22 +116,20 @@ def test_a_check_names_the_stacks_that_no_host_can_run(tmp_path: Path) -> None:
     assert found[1] == ["stack"]
 
 
-@pytest.mark.parametrize(("memory", "limits"), [("", 0), (', memory = "256MiB"', 1)])
-def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(
-    tmp_path: Path, memory: str, limits: int
-) -> None:
-    study = study_of(tmp_path, f'{{ layer = "xfs" }}, {{ layer = "nspawn"{memory} }}').on_host()
-    plan = compile_trial(study, "stack", "load", 1)
+def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(tmp_path: Path) -> None:
+    for memory, limits in (("", 0), (', memory = "256MiB"', 1)):
+        study = study_of(tmp_path, f'{{ layer = "xfs" }}, {{ layer = "nspawn"{memory} }}').on_host()
+        plan = compile_trial(study, "stack", "load", 1)
 
-    asking = [step for step in plan.steps if step.container]
-    made = next(step.argv for step in plan.steps if step.id == "nspawn-root-folders")
-    assert [step.id for step in asking] == ["nspawn-enter"]
-    assert asking[0].argv[-2:] == ("${mounts}/xfs/nspawn", "${stack}_nspawn")
-    assert made == ("install", "-d", "${mounts}/xfs/nspawn${mount}")
-    assert not any("systemd-nspawn" in step.argv for step in plan.steps)
-    assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
-    assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)
-    assert plan.prerequisites.packages == ()
+        asking = [step for step in plan.steps if step.container]
+        made = next(step.argv for step in plan.steps if step.id == "nspawn-root-folders")
+        assert [step.id for step in asking] == ["nspawn-enter"]
+        assert asking[0].argv[-2:] == ("${mounts}/xfs/nspawn", "${stack}_nspawn")
+        assert made == ("install", "-d", "${mounts}/xfs/nspawn${mount}")
+        assert not any("systemd-nspawn" in step.argv for step in plan.steps)
+        assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
+        assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)
+        assert plan.prerequisites.packages == ()
 
 
 def test_nspawn_has_a_group_and_a_root_of_its_own_for_each_tenant(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from layer_factory import GIB, MIB, context, refused, step_of
 
 from strata.layers.crypt import Crypt
 from strata.layers.integrity import Integrity
-from strata.model.layer import Geometry, Layer, Provided
+from strata.model.layer import Geometry, Provided
 
 DISK = Provided("block", (8 * GIB,))
 
@@ -55,30 +54,29 @@ def test_encrypted_volumes_follow_what_is_below() -> None:
     assert str((4 * GIB - 16 * MIB) // 512) in shrunk[0].argv
 
 
-@pytest.mark.parametrize(
-    ("workqueues", "options"),
-    [("both", set()), ("write", {"read"}), ("read", {"write"}), ("none", {"read", "write"})],
-)
-def test_the_threads_that_are_not_wanted_are_switched_off(workqueues: str, options: set[str]) -> None:
-    argv = crypt(workqueues=workqueues).assemble(context("crypt"))[0].argv
+def test_the_threads_that_are_not_wanted_are_switched_off() -> None:
+    for workqueues, options in (
+        ("both", set()),
+        ("write", {"read"}),
+        ("read", {"write"}),
+        ("none", {"read", "write"}),
+    ):
+        argv = crypt(workqueues=workqueues).assemble(context("crypt"))[0].argv
+        assert {word for word in argv if word.startswith("--perf")} == {
+            f"--perf-no_{way}_workqueue" for way in options
+        }
 
-    assert {word for word in argv if word.startswith("--perf")} == {
-        f"--perf-no_{way}_workqueue" for way in options
-    }
 
-
-@pytest.mark.parametrize(
-    ("keys", "sectors"),
-    [
+def test_what_checksums_leave_is_what_the_kernel_gives() -> None:
+    """The numbers are ``provided_data_sectors`` of `integritysetup dump` on 1 GiB, Linux 7.2."""
+    keys: dict[str, Any]
+    for keys, sectors in (
         ({}, 2064392),
         ({"checksum": "sha256"}, 1957896),
         ({"sector_size": 4096}, 2079024),
         ({"checksum": "sha256", "sector_size": 4096}, 2064392),
-    ],
-)
-def test_what_checksums_leave_is_what_the_kernel_gives(keys: dict[str, Any], sectors: int) -> None:
-    """The numbers are ``provided_data_sectors`` of `integritysetup dump` on 1 GiB, Linux 7.2."""
-    assert integrity(**keys).usable_bytes([GIB]) == sectors * 512
+    ):
+        assert integrity(**keys).usable_bytes([GIB]) == sectors * 512
 
 
 def test_a_device_that_the_journal_fills_is_refused() -> None:
@@ -111,12 +109,12 @@ def test_mismatches_are_read_from_the_targets_status() -> None:
     assert integrity().scrub_errors("0 2064392 integrity 0 2064392 -\n") == 0
 
 
-@pytest.mark.parametrize("layer", [crypt(sector_size=4096), integrity(sector_size=4096)])
-def test_larger_sectors_are_offered_to_what_is_above(layer: Layer) -> None:
-    assert layer.provided(DISK).sector_bytes == 4096
+def test_larger_sectors_are_offered_to_what_is_above() -> None:
+    for layer in (crypt(sector_size=4096), integrity(sector_size=4096)):
+        assert layer.provided(DISK).sector_bytes == 4096
 
 
-@pytest.mark.parametrize("layer", [crypt(sector_size=512), integrity(sector_size=512)])
-def test_sectors_never_become_smaller(layer: Layer) -> None:
-    assert layer.provided(DISK).sector_bytes == 512
-    assert layer.provided(DISK.with_sectors(4096)).sector_bytes == 4096
+def test_sectors_never_become_smaller() -> None:
+    for layer in (crypt(sector_size=512), integrity(sector_size=512)):
+        assert layer.provided(DISK).sector_bytes == 512
+        assert layer.provided(DISK.with_sectors(4096)).sector_bytes == 4096

@@ -21,7 +21,7 @@ from strata.model.step import Step
 L = TypeVar("L", bound=Layer)
 
 GIB = 1 << 30
-IMAGES = [Raw, Qcow2]
+IMAGES: list[type[ImageFile]] = [Raw, Qcow2]
 
 
 def made(kind: type[L], **keys: object) -> L:
@@ -48,28 +48,28 @@ def nodes_of(service: Step) -> list[dict[str, object]]:
     return [json.loads(word) for word in service.argv if word.startswith("{")]
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-def test_an_image_takes_three_quarters_of_its_filesystem_by_default(kind: type[ImageFile]) -> None:
-    assert made(kind).usable_bytes([16 * GIB]) == 12 * GIB
-    assert made(kind, size="2GiB").usable_bytes([16 * GIB]) == 2 * GIB
-    assert made(Qcow2, backing=True).usable_bytes([16 * GIB]) == 6 * GIB
+def test_an_image_takes_three_quarters_of_its_filesystem_by_default() -> None:
+    for kind in IMAGES:
+        assert made(kind).usable_bytes([16 * GIB]) == 12 * GIB
+        assert made(kind, size="2GiB").usable_bytes([16 * GIB]) == 2 * GIB
+        assert made(Qcow2, backing=True).usable_bytes([16 * GIB]) == 6 * GIB
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-@pytest.mark.parametrize("size", ["512B", "1000kB", "0B"])
-def test_a_size_that_no_disk_has_is_refused(kind: type[ImageFile], size: str) -> None:
-    with pytest.raises(ValidationError, match="not a multiple of 4KiB, 1MiB at least"):
-        made(kind, size=size)
+def test_a_size_that_no_disk_has_is_refused() -> None:
+    for kind in IMAGES:
+        for size in ("512B", "1000kB", "0B"):
+            with pytest.raises(ValidationError, match="not a multiple of 4KiB, 1MiB at least"):
+                made(kind, size=size)
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-def test_only_an_image_that_is_preallocated_must_fit(kind: type[ImageFile]) -> None:
-    assert refused(made(kind, size="32GiB")) == {}
-    assert "does not fit" in refused(made(kind, size="32GiB", preallocation="falloc"))["size"]
-    assert refused(made(kind), lower_bytes=1 << 20) == {
-        None: "the filesystem below holds 1MiB, too little for an image"
-    }
-    assert refused(made(kind), lower_bytes=2 << 20) == {}
+def test_only_an_image_that_is_preallocated_must_fit() -> None:
+    for kind in IMAGES:
+        assert refused(made(kind, size="32GiB")) == {}
+        assert "does not fit" in refused(made(kind, size="32GiB", preallocation="falloc"))["size"]
+        assert refused(made(kind), lower_bytes=1 << 20) == {
+            None: "the filesystem below holds 1MiB, too little for an image"
+        }
+        assert refused(made(kind), lower_bytes=2 << 20) == {}
 
 
 def test_keys_that_contradict_each_other_are_refused() -> None:
@@ -84,33 +84,28 @@ def test_keys_that_contradict_each_other_are_refused() -> None:
     assert refused(made(Qcow2, backing=True, extended_l2=True, l2_cache="128KiB", cluster="16KiB")) == {}
 
 
-@pytest.mark.parametrize("cluster", ["256B", "4MiB", "96KiB"])
-def test_a_cluster_that_qcow2_does_not_have_is_refused(cluster: str) -> None:
-    with pytest.raises(ValidationError, match="is not a power of two from 512B to 2MiB"):
-        made(Qcow2, cluster=cluster)
+def test_a_cluster_that_qcow2_does_not_have_is_refused() -> None:
+    for cluster in ("256B", "4MiB", "96KiB"):
+        with pytest.raises(ValidationError, match="is not a power of two from 512B to 2MiB"):
+            made(Qcow2, cluster=cluster)
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-@pytest.mark.parametrize(
-    ("cache", "direct", "durable", "aio"),
-    [
-        ("none", True, False, "native"),
-        ("writeback", False, False, "threads"),
-        ("directsync", True, True, "native"),
-    ],
-)
-def test_the_caches_mean_what_they_mean_to_qemu(
-    kind: type[ImageFile], cache: str, direct: bool, durable: bool, aio: str
-) -> None:
-    daemon = made(kind, cache=cache)
-    file, image, export = nodes_of(serving(daemon))
+def test_the_caches_mean_what_they_mean_to_qemu() -> None:
+    for kind in IMAGES:
+        for cache, direct, durable, aio in (
+            ("none", True, False, "native"),
+            ("writeback", False, False, "threads"),
+            ("directsync", True, True, "native"),
+        ):
+            daemon = made(kind, cache=cache)
+            file, image, export = nodes_of(serving(daemon))
 
-    assert file["cache"] == image["cache"] == {"direct": direct, "no-flush": False}
-    assert file["aio"] == aio
-    assert export["writethrough"] is durable
-    assert {f"--cache={cache}", f"--aio={aio}"} <= set(
-        serving(made(kind, cache=cache, server="qemu-nbd")).argv
-    )
+            assert file["cache"] == image["cache"] == {"direct": direct, "no-flush": False}
+            assert file["aio"] == aio
+            assert export["writethrough"] is durable
+            assert {f"--cache={cache}", f"--aio={aio}"} <= set(
+                serving(made(kind, cache=cache, server="qemu-nbd")).argv
+            )
 
 
 def test_only_a_loop_device_changes_its_size_while_it_is_in_use() -> None:
@@ -180,14 +175,13 @@ def close(
     return monitor, ended
 
 
-@pytest.mark.parametrize("deleted", [[DONE, DELETED], [DELETED, DONE]])
-def test_the_monitor_is_asked_one_thing_after_the_other_and_its_events_awaited(
-    tmp_path: Path, deleted: list[dict[str, object]]
-) -> None:
-    monitor, ended = close(tmp_path, [[DONE], deleted, [DONE], [DONE]])
-
-    assert ended.returncode == 0, ended.stderr
-    assert monitor.asked == CLOSING
+def test_the_monitor_is_asked_one_thing_after_the_other_and_its_events_awaited(tmp_path: Path) -> None:
+    deleted: list[dict[str, object]]
+    for name, deleted in (("first", [DONE, DELETED]), ("last", [DELETED, DONE])):
+        (tmp_path / name).mkdir()
+        monitor, ended = close(tmp_path / name, [[DONE], deleted, [DONE], [DONE]])
+        assert ended.returncode == 0, ended.stderr
+        assert monitor.asked == CLOSING
 
 
 def test_what_the_monitor_refuses_fails_the_step_with_its_words(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ def thin(**keys: Any) -> LvmThin:
     return LvmThin.model_validate(keys)
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks_gib", "usable"),
-    [
+def test_a_type_leaves_what_copies_and_metadata_do_not_take() -> None:
+    keys: dict[str, Any]
+    for keys, disks_gib, usable in (
         ({}, (1, 2), 255 * EXTENT + 511 * EXTENT),
         ({"size": "1GiB"}, (2,), GIB),
         ({"snapshot_size": "100MiB", "snapshots": 2}, (1,), 205 * EXTENT),
@@ -34,54 +34,41 @@ def thin(**keys: Any) -> LvmThin:
         ({"type": "raid1"}, (1, 2), 254 * EXTENT),
         ({"type": "raid10"}, (1, 1, 1, 1), 508 * EXTENT),
         ({"type": "raid5"}, (1, 1, 1), 508 * EXTENT),
-    ],
-)
-def test_a_type_leaves_what_copies_and_metadata_do_not_take(
-    keys: dict[str, Any], disks_gib: tuple[int, ...], usable: int
-) -> None:
-    assert lvm(**keys).provided(on(*disks_gib)).capacities_bytes == (usable,)
+    ):
+        assert lvm(**keys).provided(on(*disks_gib)).capacities_bytes == (usable,)
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks", "geometry"),
-    [
+def test_stripes_are_offered_to_filesystems() -> None:
+    stripes = Geometry(64 << 10, 3)
+    keys: dict[str, Any]
+    for keys, disks, geometry in (
         ({}, 2, None),
         ({"type": "striped"}, 4, Geometry(64 << 10, 4)),
         ({"type": "striped", "stripes": 2, "stripe_size": "256KiB"}, 4, Geometry(256 << 10, 2)),
         ({"type": "raid1"}, 2, None),
         ({"type": "raid10"}, 4, Geometry(64 << 10, 2)),
         ({"type": "raid5"}, 4, Geometry(64 << 10, 3)),
-    ],
-)
-def test_stripes_are_offered_to_filesystems(
-    keys: dict[str, Any], disks: int, geometry: Geometry | None
-) -> None:
-    assert lvm(**keys).provided(on(*(4,) * disks)).geometry == geometry
-
-
-def test_a_linear_volume_keeps_the_stripes_below() -> None:
-    stripes = Geometry(64 << 10, 3)
-
+    ):
+        assert lvm(**keys).provided(on(*(4,) * disks)).geometry == geometry
     assert lvm().provided(Provided("block", (GIB,), stripes)).geometry == stripes
 
 
-@pytest.mark.parametrize(
-    ("chunk", "stripes", "keeps"),
-    [("64KiB", 1, True), ("64KiB", 2, False), ("128KiB", 2, True), ("192KiB", 3, False)],
-)
-def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
-    chunk: str, stripes: int, *, keeps: bool
-) -> None:
-    below = Geometry(64 << 10, stripes)
-    own = Geometry(parse_size(chunk), 1)
+def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of() -> None:
+    for chunk, stripes, keeps in (
+        ("64KiB", 1, True),
+        ("64KiB", 2, False),
+        ("128KiB", 2, True),
+        ("192KiB", 3, False),
+    ):
+        below, own = Geometry(64 << 10, stripes), Geometry(parse_size(chunk), 1)
+        offered = thin(chunk=chunk).provided(Provided("block", (GIB,), below)).geometry
+        assert offered == (below if keeps else own)
+        assert thin(chunk=chunk).provided(Provided("block", (GIB,))).geometry == own
 
-    assert thin(chunk=chunk).provided(Provided("block", (GIB,), below)).geometry == (below if keeps else own)
-    assert thin(chunk=chunk).provided(Provided("block", (GIB,))).geometry == own
 
-
-@pytest.mark.parametrize(
-    ("keys", "disks", "key"),
-    [
+def test_what_does_not_fit_or_is_not_the_types_is_refused_at_its_key() -> None:
+    keys: dict[str, Any]
+    for keys, disks, key in (
         ({"type": "striped"}, 1, "type"),
         ({"type": "raid1"}, 1, "type"),
         ({"type": "raid10"}, 2, "type"),
@@ -97,12 +84,10 @@ def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
         ({"size": "9GiB"}, 2, "size"),
         ({"size": "8GiB", "type": "raid1"}, 2, "size"),
         ({"snapshot_size": "4GiB", "snapshots": 2}, 2, "snapshot_size"),
-    ],
-)
-def test_what_does_not_fit_or_is_not_the_types_is_refused_at_its_key(
-    keys: dict[str, Any], disks: int, key: str
-) -> None:
-    assert refused_keys(lvm(**keys), on(*(4,) * disks), disk9=4 * GIB) == [key]
+    ):
+        assert refused_keys(lvm(**keys), on(*(4,) * disks), disk9=4 * GIB) == [key]
+    for key, value in (("stripes", 3), ("stripe_size", "64KiB"), ("metadata_size", "20GiB")):
+        assert refused_keys(thin(**{key: value}), on(40, 40)) == [key]
 
 
 def test_a_spare_is_as_large_as_what_it_may_replace() -> None:
@@ -127,26 +112,23 @@ def test_metadata_on_a_disk_need_a_pool_of_the_disks_sectors() -> None:
     assert refused(thin(), on(4).with_sectors(4096)) == ""
 
 
-@pytest.mark.parametrize("layer", [lvm(), thin()])
-def test_volumes_have_the_sectors_of_what_is_below(layer: Layer) -> None:
-    assert layer.provided(on(4).with_sectors(4096)).sector_bytes == 4096
+def test_volumes_have_the_sectors_of_what_is_below() -> None:
+    for layer in (lvm(), thin()):
+        assert layer.provided(on(4).with_sectors(4096)).sector_bytes == 4096
 
 
-@pytest.mark.parametrize(
-    ("layer", "key", "size", "cause"),
-    [
+def test_sizes_have_the_form_that_lvm_takes() -> None:
+    whole = "not a multiple of 64KiB, 64KiB at least, 1GiB at most"
+    layer: Callable[..., Layer]
+    for layer, key, size, cause in (
         (lvm, "size", "10MiB", "not a multiple of 4MiB"),
         (lvm, "snapshot_size", "10MiB", "not a multiple of 4MiB"),
         (lvm, "snapshot_chunk", "1MiB", "not a power of two from 4KiB to 512KiB"),
-        (thin, "chunk", "96KiB", "not a multiple of 64KiB, 64KiB at least, 1GiB at most"),
-        (thin, "chunk", "2GiB", "not a multiple of 64KiB, 64KiB at least, 1GiB at most"),
-    ],
-)
-def test_sizes_have_the_form_that_lvm_takes(
-    layer: Callable[..., Layer], key: str, size: str, cause: str
-) -> None:
-    with pytest.raises(ValueError, match=cause):
-        layer(**{key: size})
+        (thin, "chunk", "96KiB", whole),
+        (thin, "chunk", "2GiB", whole),
+    ):
+        with pytest.raises(ValueError, match=cause):
+            layer(**{key: size})
 
 
 def test_a_snapshot_has_its_store_where_space_was_set_aside() -> None:
@@ -220,18 +202,6 @@ def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
     assert refused(thin(size="4GiB", overcommit=True), on(2)) == ""
     assert refused(thin(size="1GiB"), on(2)) == ""
     assert thin(size="4GiB", overcommit=True).provided(on(2)).capacities_bytes == (4 * GIB,)
-
-
-@pytest.mark.parametrize(
-    ("keys", "key"),
-    [
-        ({"stripes": 3}, "stripes"),
-        ({"stripe_size": "64KiB"}, "stripe_size"),
-        ({"metadata_size": "20GiB"}, "metadata_size"),
-    ],
-)
-def test_keys_of_a_pool_that_cannot_be_are_refused(keys: dict[str, Any], key: str) -> None:
-    assert refused_keys(thin(**keys), on(40, 40)) == [key]
 
 
 def test_metadata_on_a_device_of_their_own_must_fit_there() -> None:

@@ -14,9 +14,9 @@ def md(**keys: Any) -> Md:
     return Md.model_validate(keys)
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks_gib", "usable_gib", "losses"),
-    [
+def test_copies_and_parities_take_their_space_and_survive_losses() -> None:
+    keys: dict[str, Any]
+    for keys, disks_gib, usable_gib, losses in (
         ({"level": 0}, (4, 8), 12, 0),
         ({"level": 1}, (4, 8), 4, 1),
         ({"level": 1}, (4, 4, 4), 4, 2),
@@ -26,18 +26,14 @@ def md(**keys: Any) -> Md:
         ({"level": 10}, (4, 4, 4, 4), 8, 1),
         ({"level": 10}, (4, 4, 4), 6, 1),
         ({"level": 10, "copies": 3}, (4, 4, 4, 9), 16 / 3, 2),
-    ],
-)
-def test_copies_and_parities_take_their_space_and_survive_losses(
-    keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: float, losses: int
-) -> None:
-    assert md(**keys).provided(on(*disks_gib)).capacities_bytes == (int(usable_gib * GIB),)
-    assert md(**keys).losses_survived(on(*disks_gib)) == losses
+    ):
+        assert md(**keys).provided(on(*disks_gib)).capacities_bytes == (int(usable_gib * GIB),)
+        assert md(**keys).losses_survived(on(*disks_gib)) == losses
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks", "data_chunks"),
-    [
+def test_filesystems_are_aligned_to_the_disks_that_hold_data() -> None:
+    keys: dict[str, Any]
+    for keys, disks, data_chunks in (
         ({"level": 0}, 3, 3),
         ({"level": 4}, 3, 2),
         ({"level": 5}, 4, 3),
@@ -46,36 +42,31 @@ def test_copies_and_parities_take_their_space_and_survive_losses(
         ({"level": 10}, 3, 3),
         ({"level": 10, "layout": "far"}, 4, 4),
         ({"level": 10, "layout": "offset"}, 4, 4),
-    ],
-)
-def test_filesystems_are_aligned_to_the_disks_that_hold_data(
-    keys: dict[str, Any], disks: int, data_chunks: int
-) -> None:
-    provided = md(chunk="64KiB", **keys).provided(on(*(4,) * disks))
-
-    assert provided.geometry == Geometry(64 << 10, data_chunks)
+    ):
+        provided = md(chunk="64KiB", **keys).provided(on(*(4,) * disks))
+        assert provided.geometry == Geometry(64 << 10, data_chunks)
 
 
 def test_a_mirror_has_no_stripes() -> None:
     assert md(level=1).provided(on(4, 4)).geometry is None
 
 
-@pytest.mark.parametrize(("level", "least"), [(0, 2), (1, 2), (4, 3), (5, 3), (6, 4), (10, 2)])
-def test_a_level_needs_its_disks(level: int, least: int) -> None:
-    assert refused(md(level=level), on(*(4,) * least)) == ""
-    assert (
-        refused(md(level=level), on(*(4,) * (least - 1)))
-        == f"level: RAID {level} needs {least} disks, the stack has {least - 1}"
-    )
+def test_a_level_needs_its_disks() -> None:
+    for level, least in ((0, 2), (1, 2), (4, 3), (5, 3), (6, 4), (10, 2)):
+        assert refused(md(level=level), on(*(4,) * least)) == ""
+        assert (
+            refused(md(level=level), on(*(4,) * (least - 1)))
+            == f"level: RAID {level} needs {least} disks, the stack has {least - 1}"
+        )
 
 
 def test_copies_need_a_disk_each() -> None:
     assert "with 3 copies needs 3 disks" in refused(md(level=10, copies=3), on(4, 4))
 
 
-@pytest.mark.parametrize(
-    ("keys", "key"),
-    [
+def test_what_a_level_does_not_have_is_refused_at_its_key() -> None:
+    keys: dict[str, Any]
+    for keys, key in (
         ({"level": 5, "layout": "far"}, "layout"),
         ({"level": 10, "layout": "left-symmetric"}, "layout"),
         ({"level": 4, "layout": "near"}, "layout"),
@@ -85,16 +76,14 @@ def test_copies_need_a_disk_each() -> None:
         ({"level": 0, "spares": ["disk9"]}, "spares"),
         ({"level": 0, "initial_sync": "wait"}, "initial_sync"),
         ({"level": 5, "chunk": "1GiB"}, "chunk"),
-    ],
-)
-def test_what_a_level_does_not_have_is_refused_at_its_key(keys: dict[str, Any], key: str) -> None:
-    assert refused_keys(md(**keys), on(4, 4, 4, 4), disk9=4 * GIB) == [key]
+    ):
+        assert refused_keys(md(**keys), on(4, 4, 4, 4), disk9=4 * GIB) == [key]
 
 
-@pytest.mark.parametrize("chunk", ["96KiB", "2KiB", "0B"])
-def test_a_chunk_is_a_power_of_two(chunk: str) -> None:
-    with pytest.raises(ValueError, match="is not a power of two from 4KiB on"):
-        md(level=5, chunk=chunk)
+def test_a_chunk_is_a_power_of_two() -> None:
+    for chunk in ("96KiB", "2KiB", "0B"):
+        with pytest.raises(ValueError, match="is not a power of two from 4KiB on"):
+            md(level=5, chunk=chunk)
 
 
 def test_a_disk_holds_eight_chunks_at_least() -> None:

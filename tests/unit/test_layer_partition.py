@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from command_line import shown
 from strata.plan.compile import compile_trial
 from strata.report.stack import draw
@@ -88,9 +86,8 @@ def test_arrays_stand_on_partitions_of_several_disks(tmp_path: Path) -> None:
     assert next(step.stdin for step in plan.steps if step.id == "lose-disk") == "${hdd} gone,0\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "words"),
-    [
+def test_partitions_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
+    for text, key, words in (
         (
             study('log = "8GiB", special = "60GiB"'),
             "sizes.special",
@@ -110,28 +107,20 @@ def test_arrays_stand_on_partitions_of_several_disks(tmp_path: Path) -> None:
         ),
         (study(more=', starts = { special = "12345KiB" }'), "starts.special", "not a multiple of 1MiB"),
         (study(more=', starts = { cache = "16GiB" }'), "starts", 'there is no partition "cache"'),
-    ],
-)
-def test_partitions_that_cannot_be_made_are_refused(tmp_path: Path, text: str, key: str, words: str) -> None:
-    found = mistakes(tmp_path, text)
-    place = next(each for each in found if each.startswith(f"{PLACE}.{key}"))
-
-    assert words in found[place]
+    ):
+        found = mistakes(tmp_path, text)
+        place = next(each for each in found if each.startswith(f"{PLACE}.{key}"))
+        assert words in found[place]
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "words"),
-    [
+def test_a_name_must_be_of_a_partition_and_have_one_use(tmp_path: Path) -> None:
+    for text, place, words in (
         (study('log = "8GiB"'), "stacks.home.layers[1].special", 'there is no device "ssd.special"'),
         (study(devices='["hdd", "ssd.log"]'), "stacks.home.layers[1].log", "used elsewhere in this stack"),
         (study(devices='["hdd", "ssd"]'), f"{PLACE}.disk", "used elsewhere in this stack"),
         (study(devices='["ssd.databse"]'), "stacks.home.devices[0]", 'did you mean "ssd.database"'),
-    ],
-)
-def test_a_name_must_be_of_a_partition_and_have_one_use(
-    tmp_path: Path, text: str, place: str, words: str
-) -> None:
-    assert words in mistakes(tmp_path, text)[place]
+    ):
+        assert words in mistakes(tmp_path, text)[place]
 
 
 def test_partitions_are_made_before_any_layer_stands_on_them(tmp_path: Path) -> None:
@@ -165,9 +154,8 @@ HALVES = ", ".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("devices", "above", "points"),
-    [
+def test_copies_on_other_disks_count(tmp_path: Path) -> None:
+    for devices, above, points in (
         ('["ssd.a", "other.a"]', '{ layer = "btrfs", data = "raid1" }', set()),
         ('["ssd.a", "ssd.b"]', '{ layer = "md", level = 1 }, { layer = "ext4" }', {"ssd"}),
         (
@@ -180,9 +168,6 @@ HALVES = ", ".join(
             '{ layer = "zpool", log = ["ssd.a"], special = ["ssd.b", "other.b"] }, { layer = "zfs" }',
             {"ssd"},
         ),
-    ],
-)
-def test_copies_on_other_disks_count(tmp_path: Path, devices: str, above: str, points: set[str]) -> None:
-    found = draw(read(tmp_path, TWO.format(devices=devices, layers=f"{HALVES}, {above}")), "home")
-
-    assert {point.split()[0] for point in found.single_points} == points
+    ):
+        found = draw(read(tmp_path, TWO.format(devices=devices, layers=f"{HALVES}, {above}")), "home")
+        assert {point.split()[0] for point in found.single_points} == points

@@ -66,64 +66,45 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("layers", "memory", "cause"),
-    [
+def test_machines_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    on_xfs = '{{ layer = "xfs" }}, {{ {} }}, {{ layer = "vm"{} }}'
+    for layers, memory, cause in (
         ('{ layer = "vm" }, { layer = "vm" }', "1GiB", "cannot start another one"),
         ('{ layer = "vm" }, { layer = "zpool" }, { layer = "zvol" }', "1GiB", "may hold 512MiB of memory"),
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
         ('{ layer = "vm", queues = 2 }', "1GiB", "one request queue for each processor"),
         ('{ layer = "vm", bus = "virtio-scsi" }', "1GiB", "has no virtio-scsi"),
-        (
-            '{ layer = "xfs" }, { layer = "raw", server = "loop" }, { layer = "vm" }',
-            "1GiB",
-            "opens the image",
-        ),
-        (
-            '{ layer = "xfs" }, { layer = "qcow2", cache = "none" }, { layer = "vm", cache = "unsafe" }',
-            "1GiB",
-            'with cache = "unsafe"',
-        ),
-        (
-            '{ layer = "xfs" }, { layer = "raw", aio = "io_uring" }, { layer = "vm" }',
-            "1GiB",
-            'with aio = "native"',
-        ),
-    ],
-)
-def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
-    with pytest.raises(DiagnosticsError, match=cause):
-        study_of(tmp_path, layers, memory)
+        (on_xfs.format('layer = "raw", server = "loop"', ""), "1GiB", "opens the image"),
+        (on_xfs.format('layer = "qcow2", cache = "none"', ', cache = "unsafe"'), "1GiB", 'cache = "unsafe"'),
+        (on_xfs.format('layer = "raw", aio = "io_uring"', ""), "1GiB", 'with aio = "native"'),
+    ):
+        with pytest.raises(DiagnosticsError, match=cause):
+            study_of(tmp_path, layers, memory)
 
 
-@pytest.mark.parametrize("emulator", ["uml", "qemu"])
-@pytest.mark.parametrize(
-    ("image", "options"),
-    [
-        ("raw", '{ layer = "raw", cache = "writeback", discard = false }'),
-        ("qcow2", '{ layer = "qcow2", l2_cache = "1MiB" }'),
-    ],
-)
-def test_a_machine_opens_an_image_directly_below_with_its_own_cache(
-    tmp_path: Path, emulator: str, image: str, options: str
-) -> None:
-    machine = f'{{ layer = "vm", emulator = "{emulator}", cache = "writeback" }}'
-    plan = plan_of(tmp_path, f'{{ layer = "xfs" }}, {options}, {machine}')
+def test_a_machine_opens_an_image_directly_below_with_its_own_cache(tmp_path: Path) -> None:
+    for emulator in ("uml", "qemu"):
+        for image, options in (
+            ("raw", '{ layer = "raw", cache = "writeback", discard = false }'),
+            ("qcow2", '{ layer = "qcow2", l2_cache = "1MiB" }'),
+        ):
+            machine = f'{{ layer = "vm", emulator = "{emulator}", cache = "writeback" }}'
+            plan = plan_of(tmp_path, f'{{ layer = "xfs" }}, {options}, {machine}')
 
-    opening = next(step for step in plan.steps if "--blockdev" in step.argv)
-    found = [json.loads(word) for word in opening.argv if word.startswith("{")]
-    nodes = {node["node-name"]: node for node in found if "driver" in node}
+            opening = next(step for step in plan.steps if "--blockdev" in step.argv)
+            found = [json.loads(word) for word in opening.argv if word.startswith("{")]
+            nodes = {node["node-name"]: node for node in found if "driver" in node}
 
-    assert opening.id == ("vm-serve" if emulator == "uml" else "vm-start")
-    assert nodes["file"]["filename"] == f"${{mounts}}/xfs/image.{image}"
-    assert nodes["file"]["aio"] == "threads"
-    assert (nodes["disk"]["driver"], nodes["disk"]["file"]) == (image, "file")
-    for name in ("file", "disk"):
-        assert nodes[name]["cache"] == {"direct": False, "no-flush": False}
-        assert nodes[name]["discard"] == ("ignore" if image == "raw" else "unmap")
-    assert [step.id for step in plan.steps if step.id.startswith(f"{image}-")] == [f"{image}-make"]
-    assert "nbd" not in str((plan.prerequisites, plan.variables))
+            assert opening.id == ("vm-serve" if emulator == "uml" else "vm-start")
+            assert nodes["file"]["filename"] == f"${{mounts}}/xfs/image.{image}"
+            assert nodes["file"]["aio"] == "threads"
+            assert (nodes["disk"]["driver"], nodes["disk"]["file"]) == (image, "file")
+            for name in ("file", "disk"):
+                assert nodes[name]["cache"] == {"direct": False, "no-flush": False}
+                assert nodes[name]["discard"] == ("ignore" if image == "raw" else "unmap")
+            assert [step.id for step in plan.steps if step.id.startswith(f"{image}-")] == [f"{image}-make"]
+            assert "nbd" not in str((plan.prerequisites, plan.variables))
 
 
 def test_an_image_below_another_layer_than_a_machine_is_a_block_device(tmp_path: Path) -> None:
@@ -133,41 +114,34 @@ def test_an_image_below_another_layer_than_a_machine_is_a_block_device(tmp_path:
     assert "driver:nbd" in plan.prerequisites.features
 
 
-@pytest.mark.parametrize("between", ["", '{ layer = "lvm" }, '])
-def test_data_are_written_back_by_the_machines_kernel_before_a_snapshot_below_it(
-    tmp_path: Path, between: str
-) -> None:
-    layers = f'{{ layer = "xfs" }}, {{ layer = "qcow2" }}, {between}{{ layer = "vm" }}'
-    text = TEXT.format(layers=layers, memory="1GiB") + 'before_measure = ["snapshot"]\n'
+def test_data_are_written_back_by_the_machines_kernel_before_a_snapshot_below_it(tmp_path: Path) -> None:
+    for between in ("", '{ layer = "lvm" }, '):
+        layers = f'{{ layer = "xfs" }}, {{ layer = "qcow2" }}, {between}{{ layer = "vm" }}'
+        text = TEXT.format(layers=layers, memory="1GiB") + 'before_measure = ["snapshot"]\n'
 
-    plan = compile_trial(read(tmp_path, text), "stack", "load", 1)
+        plan = compile_trial(read(tmp_path, text), "stack", "load", 1)
 
-    machines = {step.id: step.machine for step in plan.steps}
-    serving = next(step for step in plan.steps if "--chardev" in step.argv)
-    (monitor,) = (word for word in serving.argv if word.startswith("socket,id=monitor"))
-    taking = next(step for step in plan.steps if step.id == "qcow2-snapshot-snapshot")
-    assert machines["qcow2-snapshot-sync"] == machines["fio-measure"] is not None
-    assert machines["qcow2-snapshot-snapshot"] is machines["qcow2-drop-drop"] is None
-    assert f"path={taking.argv[3]}," in monitor
+        machines = {step.id: step.machine for step in plan.steps}
+        serving = next(step for step in plan.steps if "--chardev" in step.argv)
+        (monitor,) = (word for word in serving.argv if word.startswith("socket,id=monitor"))
+        taking = next(step for step in plan.steps if step.id == "qcow2-snapshot-snapshot")
+        assert machines["qcow2-snapshot-sync"] == machines["fio-measure"] is not None
+        assert machines["qcow2-snapshot-snapshot"] is machines["qcow2-drop-drop"] is None
+        assert f"path={taking.argv[3]}," in monitor
 
 
-@pytest.mark.parametrize(
-    ("keys", "start", "device"),
-    [
+def test_a_file_that_a_load_reads_is_a_disk_of_the_machine(tmp_path: Path) -> None:
+    for keys, start, device in (
         ("", "vm-serve", "/dev/vdc"),
         (', emulator = "qemu"', "vm-start", "/dev/vdc"),
         (', emulator = "qemu", bus = "virtio-scsi"', "vm-start", "/dev/vdb"),
-    ],
-)
-def test_a_file_that_a_load_reads_is_a_disk_of_the_machine(
-    tmp_path: Path, keys: str, start: str, device: str
-) -> None:
-    text = TEXT.format(layers=f'{{ layer = "vm"{keys} }}', memory="1GiB").partition("[workloads.load]")[0]
-    study = read(tmp_path, f'{text}[workloads.load]\nworkload = "tree"\n')
-    steps = {step.id: step for step in compile_trial(study, "stack", "load", 1).steps}
+    ):
+        head = TEXT.format(layers=f'{{ layer = "vm"{keys} }}', memory="1GiB").partition("[workloads.load]")[0]
+        study = read(tmp_path, f'{head}[workloads.load]\nworkload = "tree"\n')
+        steps = {step.id: step for step in compile_trial(study, "stack", "load", 1).steps}
 
-    assert any("${input-archive}" in word for word in steps[start].argv)
-    assert f"--file={device}" in steps["tree-unpack"].argv
+        assert any("${input-archive}" in word for word in steps[start].argv)
+        assert f"--file={device}" in steps["tree-unpack"].argv
 
 
 def test_a_load_in_a_machine_sees_no_filesystem_outside_it(tmp_path: Path) -> None:
@@ -222,24 +196,17 @@ def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None
     assert groups["vm-flushing"] is groups["fio-measure"] is None
 
 
-@pytest.mark.parametrize("cpus", [1, 2])
-def test_the_lab_says_why_a_machine_has_one_processor(tmp_path: Path, cpus: int) -> None:
-    layers = f'{{ layer = "vm", cpus = {cpus} }}'
-    file = written(tmp_path / "study.toml", TEXT.format(layers=layers, memory="1GiB"))
-
-    refused = checked(file)["host_only"]
-
-    assert [("virtual time stands" in why, stacks) for why, stacks in refused.items()] == [
-        (True, ["stack"])
-    ] * (cpus - 1)
-
-
-def test_only_the_lab_has_user_mode_linux(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "vm" }')
-
-    assert any(
-        "only the lab has User-Mode" in reason for reason in Kernel(tmp_path).unmet(plan.prerequisites)
-    )
+def test_the_lab_says_why_a_machine_has_one_processor_and_a_host_has_no_user_mode_linux(
+    tmp_path: Path,
+) -> None:
+    for cpus, stacks in ((1, []), (2, ["stack"])):
+        layers = f'{{ layer = "vm", cpus = {cpus} }}'
+        file = written(tmp_path / "study.toml", TEXT.format(layers=layers, memory="1GiB"))
+        refused = checked(file)["host_only"]
+        assert [*refused.values()] == [stacks] * len(stacks)
+        assert all("virtual time stands" in why for why in refused)
+    unmet = Kernel(tmp_path).unmet(plan_of(tmp_path, '{ layer = "vm" }').prerequisites)
+    assert any("only the lab has User-Mode" in reason for reason in unmet)
 
 
 def test_a_machine_is_qemus_on_a_host_unless_the_study_says_otherwise(tmp_path: Path) -> None:
@@ -268,46 +235,34 @@ def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Pat
 
 
 def test_a_check_estimates_that_a_machine_and_emulating_take_real_time(tmp_path: Path) -> None:
-    real_s = []
-    for layer in ('"guest"', '"vm", emulator = "uml"', '"vm", emulator = "qemu"'):
-        study = study_of(tmp_path, f"{{ layer = {layer} }}")
-        real_s.append(estimate_of(study, {CellKey("stack", "load"): 1}, []).real_s)
+    def real_s(layer: str, load: str = "") -> float:
+        text = TEXT.format(layers=f"{{ layer = {layer} }}", memory="1GiB")
+        if load:
+            text = f'{text.partition("[workloads.load]")[0]}[workloads.load]\nworkload = "{load}"\n'
+        return estimate_of(read(tmp_path, text), {CellKey("stack", "load"): 1}, []).real_s
 
-    guest_s, uml_s, qemu_s = real_s
-    assert guest_s + 10 < uml_s < qemu_s - 30
-
-
-def test_a_check_estimates_that_an_installation_takes_longest_in_a_machine(tmp_path: Path) -> None:
-    real_s = []
-    for layer in ("guest", "vm"):
-        text = TEXT.format(layers=f'{{ layer = "{layer}" }}', memory="1GiB")
-        head = text.partition("[workloads.load]")[0]
-        study = read(tmp_path, f'{head}[workloads.load]\nworkload = "os-installation"\n')
-        real_s.append(estimate_of(study, {CellKey("stack", "load"): 1}, []).real_s)
-
-    assert 30 < real_s[0] < real_s[1] / 3
+    assert real_s('"guest"') + 10 < real_s('"vm", emulator = "uml"') < real_s('"vm", emulator = "qemu"') - 30
+    assert 30 < real_s('"guest"', "os-installation") < real_s('"vm"', "os-installation") / 3
 
 
-@pytest.mark.parametrize(
-    ("flags", "device", "processor"),
-    [
-        ("fpu vmx", True, QemuProcessor.KVM),
-        ("fpu svm", False, QemuProcessor.EMULATED),
-        ("fpu hypervisor", True, QemuProcessor.EMULATED),
-    ],
-)
-def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(
-    tmp_path: Path, flags: str, device: bool, processor: QemuProcessor
-) -> None:
-    for name in ("proc", "dev"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "proc/cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
-    if device:
-        (tmp_path / "dev/kvm").touch()
+def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu" }')
-
-    assert processor_of(Kernel(tmp_path)) is processor
-    assert machine_nodes(plan, Kernel(tmp_path)) == (["/dev/kvm"] if processor is QemuProcessor.KVM else [])
+    for number, (flags, device, processor) in enumerate(
+        (
+            ("fpu vmx", True, QemuProcessor.KVM),
+            ("fpu svm", False, QemuProcessor.EMULATED),
+            ("fpu hypervisor", True, QemuProcessor.EMULATED),
+        )
+    ):
+        root = tmp_path / str(number)
+        for name in ("proc", "dev"):
+            (root / name).mkdir(parents=True)
+        (root / "proc/cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+        if device:
+            (root / "dev/kvm").touch()
+        assert processor_of(Kernel(root)) is processor
+        nodes = ["/dev/kvm"] if processor is QemuProcessor.KVM else []
+        assert machine_nodes(plan, Kernel(root)) == nodes
 
 
 def test_a_trial_of_another_part_of_the_study_has_the_machines_that_it_ran_with(

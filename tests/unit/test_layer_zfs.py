@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from layer_factory import GIB, context, on, refused, step_of
 
 from present import present
-from strata.layers.zfs.datasets import Dataset, Zfs, Zvol
+from strata.layers.zfs.datasets import Zfs, Zvol
 from strata.layers.zfs.zpool import FIND_ERRORS, Zpool
 from strata.model.layer import Layer, LayerContext, Provided
 from study_texts import mistakes
@@ -40,20 +39,15 @@ def created(layer: Zpool, disks: int) -> list[str]:
     return [word.removeprefix("/dev/${stack}_zpool/") for word in argv[argv.index("${stack}_zpool") + 1 :]]
 
 
-@pytest.mark.parametrize(
-    ("vdev", "width", "disks", "vdevs"),
-    [
+def test_a_pool_is_striped_over_vdevs_of_the_width() -> None:
+    for vdev, width, disks, vdevs in (
         ("stripe", None, 2, "disk0 disk1"),
         ("mirror", None, 3, "mirror disk0 disk1 disk2"),
         ("mirror", 2, 4, "mirror disk0 disk1 mirror disk2 disk3"),
         ("raidz1", None, 3, "raidz1 disk0 disk1 disk2"),
         ("raidz2", 3, 6, "raidz2 disk0 disk1 disk2 raidz2 disk3 disk4 disk5"),
-    ],
-)
-def test_a_pool_is_striped_over_vdevs_of_the_width(
-    vdev: str, width: int | None, disks: int, vdevs: str
-) -> None:
-    assert created(zpool(vdev=vdev, width=width), disks) == vdevs.split()
+    ):
+        assert created(zpool(vdev=vdev, width=width), disks) == vdevs.split()
 
 
 def test_a_layer_below_gives_a_node_too() -> None:
@@ -64,9 +58,9 @@ def test_a_layer_below_gives_a_node_too() -> None:
     assert make.destroys == ()
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks", "cause"),
-    [
+def test_what_zfs_would_refuse_or_ignore_is_refused() -> None:
+    keys: dict[str, Any]
+    for keys, disks, cause in (
         ({"vdev": "mirror"}, 1, "a vdev mirror needs 2 disks"),
         ({"vdev": "raidz2"}, 2, "a vdev raidz2 needs 3 disks"),
         ({"vdev": "raidz3", "width": 3}, 6, "a vdev raidz3 needs 4 disks"),
@@ -80,10 +74,8 @@ def test_a_layer_below_gives_a_node_too() -> None:
         ({"properties": {"-o": 12}}, 1, 'the property "-o" is not one'),
         ({"parameters": {"zfs_arc_max": 1}}, 1, "Strata gives the parameter zfs_arc_max itself"),
         ({"parameters": {"../../x": 1}}, 1, 'the parameter "../../x" is not one'),
-    ],
-)
-def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
-    assert cause in refused(zpool(**keys), on(*[8] * disks))
+    ):
+        assert cause in refused(zpool(**keys), on(*[8] * disks))
 
 
 def test_devices_that_are_too_small_are_refused() -> None:
@@ -91,9 +83,9 @@ def test_devices_that_are_too_small_are_refused() -> None:
     assert "at least 64MiB" in refused(zpool(log=["log0"]), on(8), log0=1 << 20)
 
 
-@pytest.mark.parametrize(
-    ("keys", "disks_gib", "usable_gib", "losses"),
-    [
+def test_redundancy_takes_its_disks() -> None:
+    keys: dict[str, Any]
+    for keys, disks_gib, usable_gib, losses in (
         ({}, (4, 8), 12, 0),
         ({"vdev": "mirror"}, (4, 8), 4, 1),
         ({"vdev": "mirror"}, (4, 4, 4), 4, 2),
@@ -101,16 +93,11 @@ def test_devices_that_are_too_small_are_refused() -> None:
         ({"vdev": "raidz1"}, (4, 4, 4), 8, 1),
         ({"vdev": "raidz2"}, (4, 4, 4, 2), 4, 2),
         ({"vdev": "raidz3", "width": 4}, (4,) * 8, 8, 3),
-    ],
-)
-def test_redundancy_takes_its_disks(
-    keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: int, losses: int
-) -> None:
-    layer = zpool(**keys)
-    lower = Provided("block", tuple(gib * GIB for gib in disks_gib))
-
-    assert layer.provided(lower) == Provided("pool", (usable_gib * GIB,))
-    assert layer.losses_survived(lower) == losses
+    ):
+        layer = zpool(**keys)
+        lower = Provided("block", tuple(gib * GIB for gib in disks_gib))
+        assert layer.provided(lower) == Provided("pool", (usable_gib * GIB,))
+        assert layer.losses_survived(lower) == losses
 
 
 def test_a_spare_replaces_a_lost_disk() -> None:
@@ -152,27 +139,19 @@ errors: No known data errors
 """
 
 
-def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended() -> None:
-    layer = Zpool()
+def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended_of_its_own_time() -> None:
+    before = STATUS.replace("repaired 393216", "repaired 0").format(unmended=0, wrong=131)
+    row = "\tNAME STATE READ WRITE CKSUM\n\tpool ONLINE 0 0 3\n\t  sda ONLINE 0 0 3\n\nerrors: none\n"
 
-    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=131)) == 131
-    assert layer.scrub_errors(STATUS.format(unmended=4, wrong=0)) == 4
-    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=0)) == 0
-
-
-def test_scrub_errors_exclude_errors_counted_before_the_scrub() -> None:
-    clean = STATUS.replace("repaired 393216", "repaired 0").format(unmended=0, wrong=131)
-
-    assert Zpool().scrub_errors(clean) == 0
-    assert Zpool().scrub_errors(clean.replace("with 0 errors", "with 4 errors")) > 0
-
-
-def test_a_pool_of_one_disk_is_counted_too() -> None:
-    row = (
-        "\tNAME  STATE  READ WRITE CKSUM\n\tpool  ONLINE  0 0 {0}\n\t  sda  ONLINE  0 0 {0}\n\nerrors: none\n"
-    )
-
-    assert Zpool().scrub_errors("config:\n\n" + row.format(3)) == 3
+    for status, errors in (
+        (STATUS.format(unmended=0, wrong=131), 131),
+        (STATUS.format(unmended=4, wrong=0), 4),
+        (STATUS.format(unmended=0, wrong=0), 0),
+        (before, 0),
+        (f"config:\n\n{row}", 3),
+    ):
+        assert Zpool().scrub_errors(status) == errors
+    assert Zpool().scrub_errors(before.replace("with 0 errors", "with 4 errors")) > 0
 
 
 SOUND = STATUS.replace("     7\n", "     0\n").format(unmended=0, wrong=0)
@@ -218,51 +197,32 @@ def test_wrong_checksums_of_a_disk_that_is_rebuilt_are_no_damage(
     assert Zpool().scrub_errors(status) == scrubbed
 
 
-def test_true_and_false_are_on_and_off() -> None:
-    assert zfs(compression=False, dedup=True, checksum=False) == zfs(
-        compression="off", dedup="on", checksum="off"
-    )
+def test_values_have_the_forms_of_zfs() -> None:
+    off_and_on = {"compression": "off", "dedup": "on", "checksum": "off"}
+
+    assert zfs(compression=False, dedup=True, checksum=False) == zfs(**off_and_on)
+    for level in ("off", "lz4", "zstd", "zstd-19", "zstd-fast-1000", "gzip-6"):
+        assert zfs(compression=level).compression == level
+    for level in ("zstd-20", "gzip-10", "brotli", "zstd-fast-11", "lz4-1"):
+        with pytest.raises(ValueError, match="ZFS has no compression"):
+            zfs(compression=level)
+    for size in ("100kB", "32MiB"):
+        with pytest.raises(ValueError, match="not a power of two from 512B to 16MiB"):
+            zfs(recordsize=size)
+    with pytest.raises(ValueError, match="not a power of two from 512B to 128KiB"):
+        zvol(volblocksize="256KiB")
 
 
-@pytest.mark.parametrize("level", ["off", "lz4", "zstd", "zstd-19", "zstd-fast-1000", "gzip-6"])
-def test_a_compression_that_zfs_has_is_taken(level: str) -> None:
-    assert zfs(compression=level).compression == level
-
-
-@pytest.mark.parametrize("level", ["zstd-20", "gzip-10", "brotli", "zstd-fast-11", "lz4-1"])
-def test_a_compression_that_zfs_has_not_is_refused(level: str) -> None:
-    with pytest.raises(ValueError, match="ZFS has no compression"):
-        zfs(compression=level)
-
-
-@pytest.mark.parametrize(
-    ("layer", "key", "size", "cause"),
-    [
-        (zfs, "recordsize", "100kB", "not a power of two from 512B to 16MiB"),
-        (zfs, "recordsize", "32MiB", "not a power of two from 512B to 16MiB"),
-        (zvol, "volblocksize", "256KiB", "not a power of two from 512B to 128KiB"),
-    ],
-)
-def test_a_block_size_that_zfs_has_not_is_refused(
-    layer: Callable[..., Layer], key: str, size: str, cause: str
-) -> None:
-    with pytest.raises(ValueError, match=cause):
-        layer(**{key: size})
-
-
-@pytest.mark.parametrize(
-    ("layer", "cause"),
-    [
+def test_a_dataset_that_cannot_be_made_is_refused() -> None:
+    for layer, cause in (
         (zfs(properties={"mountpoint": "/mnt"}), "Strata gives the property mountpoint itself"),
         (zfs(properties={"sync": "always"}), "Strata gives the property sync itself"),
         (zvol(size="1073742336B"), "not a multiple of the volume's blocks of 16KiB"),
         (zvol(size="16GiB"), "does not fit into the pool"),
         (zvol(size="12GiB", copies=2), "does not fit into the pool"),
         (zvol(properties={"volsize": 1}), "Strata gives the property volsize itself"),
-    ],
-)
-def test_a_dataset_that_cannot_be_made_is_refused(layer: Layer, cause: str) -> None:
-    assert cause in refused(layer, Provided("pool", (16 * GIB,)))
+    ):
+        assert cause in refused(layer, Provided("pool", (16 * GIB,)))
 
 
 def test_a_sparse_volume_may_be_larger_than_its_pool() -> None:
@@ -294,29 +254,26 @@ def test_a_clone_has_the_properties_of_its_origin() -> None:
     assert mount.undo is not None
 
 
-@pytest.mark.parametrize("layer", [zfs(), zvol()])
-def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_the_older(
-    layer: Dataset,
-) -> None:
-    where = in_pool(layer)
-    (sent,) = layer.send(where, "before", "after", "${scratch}/stream") or []
-    received = present(layer.receive(where, "before", "${scratch}/stream"))
-    dataset = f"${{stack}}_zpool/{layer.layer}"
+def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_the_older() -> None:
+    for layer in (zfs(), zvol()):
+        where = in_pool(layer)
+        (sent,) = layer.send(where, "before", "after", "${scratch}/stream") or []
+        received = present(layer.receive(where, "before", "${scratch}/stream"))
+        dataset = f"${{stack}}_zpool/{layer.layer}"
 
-    assert sent.argv[-6:] == ("${scratch}/stream", "zfs", "send", "-i", "@before", f"{dataset}@after")
-    words = received.steps[0].argv
-    assert words[words.index("zfs") - 1 :][:5] == (
-        *("${scratch}/stream", "zfs", "receive", "-o"),
-        f"origin={dataset}@before",
-    )
-    assert words[-1] == f"{dataset}-received"
+        assert sent.argv[-6:] == ("${scratch}/stream", "zfs", "send", "-i", "@before", f"{dataset}@after")
+        words = received.steps[0].argv
+        assert words[words.index("zfs") - 1 :][:5] == (
+            *("${scratch}/stream", "zfs", "receive", "-o"),
+            f"origin={dataset}@before",
+        )
+        assert words[-1] == f"{dataset}-received"
 
 
-@pytest.mark.parametrize("layer", [zfs(), zvol()])
-def test_going_back_to_a_snapshot_destroys_later_snapshots(layer: Dataset) -> None:
-    (back,) = layer.restore(in_pool(layer), "before") or []
-
-    assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")
+def test_going_back_to_a_snapshot_destroys_later_snapshots() -> None:
+    for layer in (zfs(), zvol()):
+        (back,) = layer.restore(in_pool(layer), "before") or []
+        assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")
 
 
 def test_a_quota_is_that_of_a_filesystem_within() -> None:
@@ -331,11 +288,10 @@ def test_a_quota_is_that_of_a_filesystem_within() -> None:
     assert mounted.argv[-2:] == ("${stack}_zpool/zfs/limited", outcome.path)
 
 
-@pytest.mark.parametrize("grow", [True, False])
-def test_a_volume_is_resized_to_what_is_asked(grow: bool) -> None:
-    (resized,) = zvol().resize(in_pool(zvol()), 6 * GIB, grow=grow) or []
-
-    assert resized.argv == ("zfs", "set", f"volsize={6 * GIB}", "${stack}_zpool/zvol")
+def test_a_volume_is_resized_to_what_is_asked() -> None:
+    for grow in (True, False):
+        (resized,) = zvol().resize(in_pool(zvol()), 6 * GIB, grow=grow) or []
+        assert resized.argv == ("zfs", "set", f"volsize={6 * GIB}", "${stack}_zpool/zvol")
 
 
 def test_the_blocks_of_a_cloned_volume_are_the_origins() -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -52,18 +53,25 @@ def test_extended_options_of_ext4_are_joined_to_given_ones() -> None:
     assert make.argv[-3:-1] == ("-m", "0")
 
 
-@pytest.mark.parametrize(("profile", "disks"), [("raid1", 2), ("raid1c3", 3), ("raid6", 3), ("raid1c4", 4)])
-def test_a_profile_needs_its_disks(profile: str, disks: int) -> None:
-    layer = Btrfs.model_validate({"metadata": profile})
+def test_what_btrfs_would_not_compress_or_spread_is_refused() -> None:
+    for layer, cause in (
+        (Btrfs(compression="lzo", cow=False), "compresses nothing"),
+        (Btrfs(compression="lzo", cow="attribute"), "compresses nothing"),
+        (Btrfs(compression="zlib", compression_level=10), "no level 10"),
+        (Btrfs(compression="lzo", compression_level=1), "no levels"),
+        (Btrfs(compression_level=1), "no levels"),
+    ):
+        assert cause in refused(layer)
+    for profile, disks in (("raid1", 2), ("raid1c3", 3), ("raid6", 3), ("raid1c4", 4)):
+        layer = Btrfs.model_validate({"metadata": profile})
+        assert f"needs {disks} disks" in refused(layer, disks - 1)
+        assert refused(layer, disks) == ""
 
-    assert f"needs {disks} disks" in refused(layer, disks - 1)
-    assert refused(layer, disks) == ""
 
-
-@pytest.mark.parametrize("option", ["noatime,commit=5", "-o noatime", "-o", ""])
-def test_mount_options_are_written_singly(option: str) -> None:
-    with pytest.raises(ValueError, match="not one mount option"):
-        Ext4(mount=[option])
+def test_mount_options_are_written_singly() -> None:
+    for option in ("noatime,commit=5", "-o noatime", "-o", ""):
+        with pytest.raises(ValueError, match="not one mount option"):
+            Ext4(mount=[option])
 
 
 def test_a_dollar_sign_in_an_option_stays_one() -> None:
@@ -73,9 +81,8 @@ def test_a_dollar_sign_in_an_option_stays_one() -> None:
     assert "noinit_itable,no_prefetch_block_bitmaps,data=$${x}" in mount.argv
 
 
-@pytest.mark.parametrize(
-    ("data", "disks_gib", "usable_gib"),
-    [
+def test_a_profile_leaves_what_its_copies_do_not_take() -> None:
+    for data, disks_gib, usable_gib in (
         ("single", (4,), 4),
         ("single", (4, 8), 12),
         ("dup", (4,), 2),
@@ -92,24 +99,36 @@ def test_a_dollar_sign_in_an_option_stays_one() -> None:
         ("raid5", (4, 4, 4), 8),
         ("raid5", (2, 4, 6), 6),
         ("raid6", (4, 4, 4, 4), 8),
-    ],
-)
-def test_a_profile_leaves_what_its_copies_do_not_take(
-    data: str, disks_gib: tuple[int, ...], usable_gib: int
-) -> None:
-    layer = Btrfs.model_validate({"data": data})
+    ):
+        layer = Btrfs.model_validate({"data": data})
+        assert layer.usable_bytes([gib << 30 for gib in disks_gib]) == usable_gib << 30, (data, disks_gib)
 
-    assert layer.usable_bytes([gib << 30 for gib in disks_gib]) == usable_gib << 30
+
+def test_what_survives_a_loss_is_what_data_and_metadata_survive() -> None:
+    for data, metadata, disks, survived in (
+        ("single", None, 1, 0),
+        ("single", None, 2, 0),
+        ("raid0", "raid1", 2, 0),
+        ("raid1", None, 2, 1),
+        ("raid10", "raid10", 4, 1),
+        ("raid1c4", "raid1c3", 4, 2),
+        ("raid1c3", None, 4, 1),
+        ("raid6", "raid1c3", 4, 2),
+        ("raid5", "raid1", 3, 1),
+        ("raid1", "single", 2, 0),
+    ):
+        layer = Btrfs.model_validate({"data": data, "metadata": metadata})
+        assert layer.losses_survived(Provided("block", (1 << 40,) * disks)) == survived, (data, metadata)
 
 
 def make_argv(layer: Filesystem, geometry: Geometry | None = RAID5, bytes_each: int = 1 << 40) -> str:
     return " ".join(layer.build(placed(layer, "md", geometry=geometry, bytes_each=bytes_each))[0].argv)
 
 
-@pytest.mark.parametrize("layer", [Ext2(), Ext3(), Ext4()])
-def test_ext_is_aligned_to_the_stripes_below_in_blocks(layer: Filesystem) -> None:
-    assert "nodiscard,stride=16,stripe_width=48 " in make_argv(layer)
-    assert layer.alignment(Provided("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
+def test_ext_is_aligned_to_the_stripes_below_in_blocks() -> None:
+    for layer in (Ext2(), Ext3(), Ext4()):
+        assert "nodiscard,stride=16,stripe_width=48 " in make_argv(layer)
+        assert layer.alignment(Provided("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
 
 
 def test_ext_reckons_with_the_block_size_that_it_will_have() -> None:
@@ -119,14 +138,11 @@ def test_ext_reckons_with_the_block_size_that_it_will_have() -> None:
     assert "stride" not in make_argv(Ext4(mkfs=["-T", "largefile"]))
 
 
-@pytest.mark.parametrize(("chunk_kib", "log_unit_kib"), [(64, 64), (256, 256), (512, 32)])
-def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can(
-    chunk_kib: int, log_unit_kib: int
-) -> None:
-    geometry = Geometry(chunk_kib << 10, 3)
-
-    assert f"-d su={chunk_kib << 10},sw=3 -l su={log_unit_kib << 10} " in make_argv(Xfs(), geometry)
-    assert Xfs().alignment(Provided("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
+def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can() -> None:
+    for chunk_kib, log_unit_kib in ((64, 64), (256, 256), (512, 32)):
+        geometry = Geometry(chunk_kib << 10, 3)
+        assert f"-d su={chunk_kib << 10},sw=3 -l su={log_unit_kib << 10} " in make_argv(Xfs(), geometry)
+        assert Xfs().alignment(Provided("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
 
 
 def test_xfs_on_stripes_needs_room_for_its_log() -> None:
@@ -142,9 +158,8 @@ def test_xfs_on_stripes_needs_room_for_its_log() -> None:
     assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "reported once"
 
 
-@pytest.mark.parametrize(
-    ("layer", "given"),
-    [
+def test_an_alignment_that_the_user_gives_wins() -> None:
+    for layer, given in (
         (Ext4(mkfs=["-E", "stride=2"]), "nodiscard,stride=2 "),
         (Ext4(mkfs=["-Estripe-width=8"], align=False), "nodiscard,stripe-width=8 "),
         (
@@ -152,61 +167,44 @@ def test_xfs_on_stripes_needs_room_for_its_log() -> None:
             f"{'uuid=' + str(placed(Xfs()).derived_uuid('uuid'))} -d agc",
         ),
         (Xfs(mkfs=["-dnoalign"]), "-dnoalign "),
-    ],
-)
-def test_an_alignment_that_the_user_gives_wins(layer: Filesystem, given: str) -> None:
-    made = make_argv(layer)
-
-    assert given in made
-    assert made.count("stride=") + made.count("stripe-width=") + made.count("su=") <= 1
+    ):
+        made = make_argv(layer)
+        assert given in made
+        assert made.count("stride=") + made.count("stripe-width=") + made.count("su=") <= 1
 
 
-@pytest.mark.parametrize("geometry", [RAID5, None])
-def test_without_alignment_mkfs_is_kept_from_asking_the_device(geometry: Geometry | None) -> None:
-    assert "stride=0,stripe_width=0" in make_argv(Ext4(align=False), geometry)
-    assert "-d noalign" in make_argv(Xfs(align=False), geometry)
-    assert Ext4(align=False).alignment(Provided("block", (1 << 40,), geometry)) == {}
+def test_without_alignment_mkfs_is_kept_from_asking_the_device() -> None:
+    for geometry in (RAID5, None):
+        assert "stride=0,stripe_width=0" in make_argv(Ext4(align=False), geometry)
+        assert "-d noalign" in make_argv(Xfs(align=False), geometry)
+        assert Ext4(align=False).alignment(Provided("block", (1 << 40,), geometry)) == {}
 
 
-@pytest.mark.parametrize("layer", [Xfs(barriers=False), Xfs(mount=["nobarrier"])])
-def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it(layer: Filesystem) -> None:
-    assert "removed in Linux 4.19" in str(layer.unavailable())
-    assert Xfs().unavailable() is None
+def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it() -> None:
+    for layer in (Xfs(barriers=False), Xfs(mount=["nobarrier"])):
+        assert "removed in Linux 4.19" in str(layer.unavailable())
+        assert Xfs().unavailable() is None
 
 
-@pytest.mark.parametrize("kind", [Ext4, Xfs, F2fs])
-def test_a_folder_is_limited_only_where_the_study_asked_for_accounting(kind: type[Filesystem]) -> None:
-    layer = kind.model_validate({"project_quota": True})
-    context = placed(layer, "disk0")
-    limited = layer.quota(context, 10 << 20)
+def test_a_folder_is_limited_only_where_the_study_asked_for_accounting() -> None:
+    kind: type[Filesystem]
+    for kind in (Ext4, Xfs, F2fs):
+        layer = kind.model_validate({"project_quota": True})
+        context = placed(layer, "disk0")
+        limited = layer.quota(context, 10 << 20)
 
-    assert limited is not None
-    assert limited.path == "${mount}/limited"
-    assert limited.steps[-1].argv[3:] == ("0", "10240", "0", "0", "${mount}")
-    assert "prjquota" in " ".join(layer.assemble(context)[0].argv)
-    assert kind.model_validate({}).quota(context, 10 << 20) is None
-
-
-@pytest.mark.parametrize("layer", [Ext2(), Ext3(), Ext4(), Xfs()])
-def test_what_can_only_grow_does_not_shrink(layer: Filesystem) -> None:
-    context = placed(layer, "disk0")
-
-    assert layer.resize(context, 1 << 30, grow=True)
-    assert layer.resize(context, 1 << 30, grow=False) is None
+        assert limited is not None
+        assert limited.path == "${mount}/limited"
+        assert limited.steps[-1].argv[3:] == ("0", "10240", "0", "0", "${mount}")
+        assert "prjquota" in " ".join(layer.assemble(context)[0].argv)
+        assert kind.model_validate({}).quota(context, 10 << 20) is None
 
 
-@pytest.mark.parametrize(
-    ("layer", "cause"),
-    [
-        (Btrfs(compression="lzo", cow=False), "compresses nothing"),
-        (Btrfs(compression="lzo", cow="attribute"), "compresses nothing"),
-        (Btrfs(compression="zlib", compression_level=10), "no level 10"),
-        (Btrfs(compression="lzo", compression_level=1), "no levels"),
-        (Btrfs(compression_level=1), "no levels"),
-    ],
-)
-def test_what_btrfs_would_not_compress_is_refused(layer: Filesystem, cause: str) -> None:
-    assert cause in refused(layer)
+def test_what_can_only_grow_does_not_shrink() -> None:
+    for layer in (Ext2(), Ext3(), Ext4(), Xfs()):
+        context = placed(layer, "disk0")
+        assert layer.resize(context, 1 << 30, grow=True)
+        assert layer.resize(context, 1 << 30, grow=False) is None
 
 
 def test_a_spare_is_as_large_as_what_it_replaces_and_is_no_disk_of_the_filesystem() -> None:
@@ -222,57 +220,28 @@ def test_a_spare_is_as_large_as_what_it_replaces_and_is_no_disk_of_the_filesyste
     assert make.title == "Make the btrfs filesystem on disk0 and disk1"
 
 
-@pytest.mark.parametrize(
-    ("data", "metadata", "disks", "survived"),
-    [
-        ("single", None, 1, 0),
-        ("single", None, 2, 0),
-        ("raid0", "raid1", 2, 0),
-        ("raid1", None, 2, 1),
-        ("raid10", "raid10", 4, 1),
-        ("raid1c4", "raid1c3", 4, 2),
-        ("raid1c3", None, 4, 1),
-        ("raid6", "raid1c3", 4, 2),
-        ("raid5", "raid1", 3, 1),
-        ("raid1", "single", 2, 0),
-    ],
-)
-def test_what_survives_a_loss_is_what_data_and_metadata_survive(
-    data: str, metadata: str | None, disks: int, survived: int
-) -> None:
-    layer = Btrfs.model_validate({"data": data, "metadata": metadata})
-
-    assert layer.losses_survived(Provided("block", (1 << 40,) * disks)) == survived
-
-
-def test_the_errors_of_a_scrub_are_counted_by_kind_and_not_by_what_became_of_them() -> None:
-    said = "\tread_errors: 1\n\tcsum_errors: 24\n\tno_csum: 7\n\tsuper_errors: 2\n\tcorrected_errors: 24\n"
-
-    assert Btrfs().scrub_errors(said) == 27
-
-
-def test_what_xfs_scrub_says_of_damage_is_counted_and_what_could_be_better_is_not() -> None:
-    said = (
+def test_what_tools_say_is_counted() -> None:
+    xfs = (
         "Info: AG 1 superblock: Optimization is possible.\n"
         "Info: AG 2 inode header: Cross-referencing failed.\n"
         "Info: /mnt/stack: Filesystem has errors, skipping connectivity checks.\n"
         "12 inodes counted; 12 inodes checked.\n"
     )
-
-    assert Xfs().scrub_errors(said) == 2
-
-
-def test_what_btrfs_uses_is_read_from_its_account() -> None:
-    said = (
+    # By kind, and not by what became of them.
+    btrfs = "\tread_errors: 1\n\tcsum_errors: 24\n\tno_csum: 7\n\tsuper_errors: 2\n\tcorrected_errors: 24\n"
+    used = (
         "Overall:\n    Device size:\t\t  4294967296\n    Used:\t\t\t   189366272\n    Free (statfs, df): 1\n"
     )
 
-    assert Btrfs().allocated_bytes(said) == 189366272
+    assert Xfs().scrub_errors(xfs) == 2
+    assert Btrfs().scrub_errors(btrfs) == 27
+    assert Btrfs().allocated_bytes(used) == 189366272
 
 
-@pytest.mark.parametrize("keys", [{"size": "0B"}, {"mount": ["size=1m"]}])
-def test_tmpfs_has_a_size_that_its_key_gives(keys: dict[str, object]) -> None:
-    assert list(Tmpfs.model_validate(keys).diagnostics(Provided("block", ()), {}))
+def test_tmpfs_has_a_size_that_its_key_gives() -> None:
+    keys: dict[str, Any]
+    for keys in ({"size": "0B"}, {"mount": ["size=1m"]}):
+        assert list(Tmpfs.model_validate(keys).diagnostics(Provided("block", ()), {}))
 
 
 def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None:
@@ -288,9 +257,8 @@ def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None
     assert taken[0].argv[-2:] == ("${mounts}/ext4/directory", "${mounts}/ext4/directory.before")
 
 
-@pytest.mark.parametrize(
-    ("layer", "key"),
-    [
+def test_options_that_the_layer_gives_itself_are_refused() -> None:
+    for layer, key in (
         (Ext4(mkfs=["-U", "random"]), "mkfs"),
         (Ext4(mkfs=["-Unil"]), "mkfs"),
         (Ext4(mkfs=["-E", "hash_seed=random"]), "mkfs"),
@@ -305,10 +273,7 @@ def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None
         (Btrfs(mount=["device=/dev/sdz"]), "mount"),
         (Btrfs(mount=["subvol=other"]), "mount"),
         (F2fs(mkfs=["-c", "/dev/sdz"]), "mkfs"),
-    ],
-)
-def test_options_that_the_layer_gives_itself_are_refused(layer: Filesystem, key: str) -> None:
-    (mistake,) = layer.diagnostics(Provided("block", (1 << 40,)), {})
-
-    assert mistake.key == key
-    assert "itself" in mistake.cause
+    ):
+        (mistake,) = layer.diagnostics(Provided("block", (1 << 40,)), {})
+        assert mistake.key == key
+        assert "itself" in mistake.cause

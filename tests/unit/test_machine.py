@@ -102,9 +102,8 @@ def test_of_a_quiet_machine_nothing_is_said(tree: Tree) -> None:
     assert (state.huge_pages, state.swappiness, state.turbo) == ("madvise", 60, False)
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "said"),
-    [
+def test_what_deviates_is_said_with_what_to_do(tree: Tree) -> None:
+    for file, text, said in (
         (
             "sys/devices/system/cpu/cpufreq/policy1/scaling_governor",
             "powersave",
@@ -127,12 +126,9 @@ def test_of_a_quiet_machine_nothing_is_said(tree: Tree) -> None:
             "md0 : active raid1 sdb[1] sdc[0]\n  [==>..]  resync = 12.0% (1/9) finish=1min\n",
             "at work: resync of md0",
         ),
-    ],
-)
-def test_what_deviates_is_said_with_what_to_do(tree: Tree, file: str, text: str, said: str) -> None:
-    tree.write({file: text})
-
-    assert said in remarks(tree)
+    ):
+        tree.write({file: text})
+        assert said in remarks(tree)
 
 
 def test_timers_are_named_where_something_starts_them(tree: Tree) -> None:
@@ -231,9 +227,9 @@ def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:
     assert replace(window, cpus=8).disturbances(Limits()) != []
 
 
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
+def test_what_exceeds_a_limit_in_the_window_is_found(tree: Tree) -> None:
+    files: dict[str, str]
+    for files, said in (
         (
             {"proc/stat": "cpu 1800 0 1000 5000 0 0 0 200 0 0\ncpu0 0\ncpu1 0\n"},
             "the hypervisor withheld 20 % of the processor time (more than 2 %)",
@@ -252,15 +248,11 @@ def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:
             {"sys/class/hwmon/hwmon0/temp1_input": "75850\n"},
             "too hot: nvme Composite has 76 °C (limit 75 °C)",
         ),
-    ],
-)
-def test_what_exceeds_a_limit_in_the_window_is_found(tree: Tree, files: dict[str, str], said: str) -> None:
-    assert disturbances(tree) == []
-
-    found = disturbances(tree, files)
-
-    assert len(found) == 1
-    assert said in found[0]
+    ):
+        assert disturbances(tree) == []
+        found = disturbances(tree, files)
+        assert len(found) == 1
+        assert said in found[0]
 
 
 def test_the_trials_own_data_on_the_disk_under_scratch_is_not_others(tree: Tree) -> None:
@@ -269,21 +261,15 @@ def test_the_trials_own_data_on_the_disk_under_scratch_is_not_others(tree: Tree)
     assert disturbances(tree, {"proc/diskstats": own}) == []
 
 
-@pytest.mark.parametrize(
-    ("clock", "seconds", "said"),
-    [
+def test_a_clock_that_stood_still_or_was_set_is_found(tree: Tree) -> None:
+    for clock, seconds, said in (
         ("suspended_s", 60, "the machine was suspended for 60.0 s"),
         ("stepped_s", -3600, "its wall clock was set by -3600.0 s"),
-    ],
-)
-def test_a_clock_that_stood_still_or_was_set_is_found(
-    tree: Tree, clock: str, seconds: float, said: str
-) -> None:
-    before = tree.machine.reading()
-    tree.monotonic_s += 10
-    setattr(tree, clock, seconds)
-
-    assert window_between(before, tree.machine.reading(), Own()).disturbances(Limits()) == [said]
+    ):
+        before = tree.machine.reading()
+        tree.monotonic_s += 10
+        setattr(tree, clock, seconds)
+        assert window_between(before, tree.machine.reading(), Own()).disturbances(Limits()) == [said]
 
 
 def test_a_zone_that_reaches_its_passive_trip_point_is_found(tree: Tree) -> None:

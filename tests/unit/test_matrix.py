@@ -161,9 +161,8 @@ def test_a_mistake_in_the_value_of_a_device_is_led_back_to_the_factor(tmp_path: 
     assert [key for key, _ in mistakes(tmp_path, factors)] == ["matrix.x.values[1]"]
 
 
-@pytest.mark.parametrize(
-    ("factor", "values", "more", "key", "cause"),
-    [
+def test_a_mistake_is_told_where_it_stands(tmp_path: Path) -> None:
+    for factor, values, more, key, cause in (
         ("stacks.zfs.layers.zfs.recordsize", '["8KiB"]', "", "matrix.x.values", "two values"),
         ("stacks.nfs.layers.zfs.atime", "[1, 2]", "", "matrix.x.key", 'no "nfs" in stacks'),
         ("stacks.zfs.layers.xfs.atime", "[1, 2]", "", "matrix.x.key", 'has no "xfs"'),
@@ -177,14 +176,9 @@ def test_a_mistake_in_the_value_of_a_device_is_led_back_to_the_factor(tmp_path: 
             *(CLIENTS, "[4, 8]", f'y = {{ key = "{CLIENTS}", values = [1, 2] }}'),
             *("matrix.y", "another factor sets"),
         ),
-    ],
-)
-def test_a_mistake_is_told_where_it_stands(  # noqa: PLR0917  the columns of the table
-    tmp_path: Path, factor: str, values: str, more: str, key: str, cause: str
-) -> None:
-    found = mistakes(tmp_path, f'x = {{ key = "{factor}", values = {values} }}\n{more}')
-
-    assert any(where == key and cause in what for where, what in found), found
+    ):
+        found = mistakes(tmp_path, f'x = {{ key = "{factor}", values = {values} }}\n{more}')
+        assert any(where == key and cause in what for where, what in found), found
 
 
 MACHINE = """
@@ -213,20 +207,14 @@ def test_a_factor_can_age_the_filesystems(tmp_path: Path) -> None:
     assert new.steps != aged.steps
 
 
-@pytest.mark.parametrize(
-    ("values", "cause"),
-    [
+def test_a_wrong_value_of_a_key_of_the_study_is_led_back_to_the_factor(tmp_path: Path) -> None:
+    for values, cause in (
         ('key = "study.cpus", values = [1, 99]', "99 is too large"),
         ('key = "study.cpu", values = ["free", "no"]', "no"),
-    ],
-)
-def test_a_wrong_value_of_a_key_of_the_study_is_led_back_to_the_factor(
-    tmp_path: Path, values: str, cause: str
-) -> None:
-    found = mistakes(tmp_path, f"x = {{ {values} }}")
-
-    assert [where for where, what in found] == ["matrix.x.values[1]"]
-    assert cause in found[0][1]
+    ):
+        found = mistakes(tmp_path, f"x = {{ {values} }}")
+        assert [where for where, what in found] == ["matrix.x.values[1]"]
+        assert cause in found[0][1]
 
 
 def test_an_unknown_key_of_a_factor_is_reported_once(tmp_path: Path) -> None:

@@ -14,17 +14,14 @@ from study_texts import SOUND, mistakes, read
 LONG, LONGER = "n" * 300, "n" * 5000
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "place"),
-    [
+def test_a_name_too_long_for_a_file_has_its_place(tmp_path: Path) -> None:
+    for old, new, place in (
         ("[stacks.ext4]", f"[stacks.{LONG}]", f"stacks.{LONG}"),
         ("seeds = [1, 2]\n", f'seeds = [1, 2]\nkernel = "./{LONG}"\n', "study.kernel"),
         ("seeds = [1, 2]\n", f'seeds = [1, 2]\nkernel = "./{LONGER}"\n', "study.kernel"),
         ("seeds = [1, 2]\n", f'seeds = [1, 2]\ncpu = "./{LONGER}.toml"\n', "study.cpu"),
-    ],
-)
-def test_a_name_too_long_for_a_file_has_its_place(old: str, new: str, place: str, tmp_path: Path) -> None:
-    assert place in mistakes(tmp_path, SOUND.replace(old, new, 1))
+    ):
+        assert place in mistakes(tmp_path, SOUND.replace(old, new, 1))
 
 
 def test_a_name_of_a_hundred_characters_is_taken(tmp_path: Path) -> None:
@@ -32,11 +29,11 @@ def test_a_name_of_a_hundred_characters_is_taken(tmp_path: Path) -> None:
     assert name in read(tmp_path, SOUND.replace("[stacks.ext4]", f"[stacks.{name}]", 1)).stacks
 
 
-@pytest.mark.parametrize("parts", [41, 500, 20_000])
-@pytest.mark.parametrize("form", ["{} = 1", "[{}]\nb = 1", "a = {{ {} = 1 }}"])
-def test_a_key_of_very_many_parts_is_refused(parts: int, form: str) -> None:
-    with pytest.raises(StudyError, match="nested too deeply"):
-        parse_toml(form.format(".".join(["a"] * parts)), "study.toml")
+def test_a_key_of_very_many_parts_is_refused() -> None:
+    for parts in (41, 500, 20_000):
+        for form in ("{} = 1", "[{}]\nb = 1", "a = {{ {} = 1 }}"):
+            with pytest.raises(StudyError, match="nested too deeply"):
+                parse_toml(form.format(".".join(["a"] * parts)), "study.toml")
 
 
 def test_so_is_the_key_of_a_factor(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,19 +200,17 @@ def test_a_part_of_the_reads_and_another_one_of_the_writes_takes_a_multiple() ->
     assert same.latency_ns.tolist() == found.tolist()
 
 
-@pytest.mark.parametrize("name", VOLUMES)
-def test_every_bundled_volume_s_writes_take_longer_than_its_reads_and_both_have_a_second_mode(
-    name: str,
-) -> None:
-    device = find_device(name)
-    assert device.number("write_latency_median") > device.number("read_latency_median")
-    lines = driver_config(device, name="sda", backing_fd=3).splitlines()
-    for op in ("read", "write"):
-        share = nearest(device.number(f"{op}_tail_share") * 10_000)
-        times = device.number(f"{op}_tail_latency") / device.number(f"{op}_latency_median")
-        assert {f"{op}_tail_ppm={share}", f"{op}_tail_percent={nearest(100 * times)}"} <= set(lines)
-        assert share > 0
-        assert times > 2
+def test_every_bundled_volume_s_writes_take_longer_than_its_reads_and_both_have_a_second_mode() -> None:
+    for name in VOLUMES:
+        device = find_device(name)
+        assert device.number("write_latency_median") > device.number("read_latency_median")
+        lines = driver_config(device, name="sda", backing_fd=3).splitlines()
+        for op in ("read", "write"):
+            share = nearest(device.number(f"{op}_tail_share") * 10_000)
+            times = device.number(f"{op}_tail_latency") / device.number(f"{op}_latency_median")
+            assert {f"{op}_tail_ppm={share}", f"{op}_tail_percent={nearest(100 * times)}"} <= set(lines)
+            assert share > 0
+            assert times > 2
 
 
 SLOW_S, SLOW_STEP_MS = 10, 10  # an interval, and the time between arrivals
@@ -275,21 +274,21 @@ def test_another_seed_draws_other_latencies_and_the_same_seed_the_same() -> None
     assert not set(latencies(1)) & set(latencies(2))
 
 
-@pytest.mark.parametrize("name", VOLUMES)
-def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one(name: str) -> None:
-    device = find_device(name)
-    arrivals = np.arange(20_000) * (20 * MS)
-    trace = bundled(name, 3).arrivals(READ, np.zeros(20_000), 8, arrivals)
+def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one() -> None:
+    for name in VOLUMES:
+        device = find_device(name)
+        arrivals = np.arange(20_000) * (20 * MS)
+        trace = bundled(name, 3).arrivals(READ, np.zeros(20_000), 8, arrivals)
 
-    stated_ns = device.number("read_latency_median") * MS
-    # Slow phases and the tail push it up by a hundredth.
-    assert float(np.median(trace.part("overhead_ns"))) == pytest.approx(stated_ns, rel=0.02)
-    assert int(trace.part("throttle_ns").max()) == 0
+        stated_ns = device.number("read_latency_median") * MS
+        # Slow phases and the tail push it up by a hundredth.
+        assert float(np.median(trace.part("overhead_ns"))) == pytest.approx(stated_ns, rel=0.02)
+        assert int(trace.part("throttle_ns").max()) == 0
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
+def test_the_driver_refuses_what_makes_no_sense() -> None:
+    changed: dict[str, Any]
+    for changed, reason in (
         ({"buckets": ["operations_bucket=0,1,1"]}, "bad value"),
         ({"buckets": ["operations_bucket=1,1,2"]}, "bad value"),
         ({"buckets": ["operations_bucket=1,1"]}, "bad value"),
@@ -303,16 +302,13 @@ def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one(name: str) 
         ({"read_tail_ppm": 1}, "a tail has no factor"),
         ({"write_tail_ppm": 1}, "a tail has no factor"),
         ({"read_tail_ppm": 1, "read_tail_percent": 99}, "bad value"),
-    ],
-)
-def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        ModelledDisk(network_text(**changed))
+    ):
+        with pytest.raises(ValueError, match=reason):
+            ModelledDisk(network_text(**changed))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_mistake_in_a_device_file_is_named(tmp_path: Path) -> None:
+    for old, new, message in (
         ("operation_credits = { value = 5400000", "operation_credits = { value = 0", "belong together"),
         ('value = 3000, unit = "1/s"', 'value = 300, unit = "1/s"', "not faster"),
         ("slow_share = { value = 1,", "slow_share = { value = 0.00001,", "eleven days apart"),
@@ -323,20 +319,18 @@ def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reas
         ),
         ("operation_credits = { value = 5400000", "operation_credits = { value = 5399999", "more credits"),
         ("operation_rate = { value = 300", "operation_rate = { value = 0", "out of range"),
-    ],
-)
-def test_a_mistake_in_a_device_file_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
-    head, _, rest = (device_folder() / "aws-ebs-gp2.toml").read_text().partition("[provisioning]")
-    fixed = {"capacity": (100 * GIB, "B"), "operation_rate": (300, "1/s"), "byte_rate": (128, "MiB/s")}
-    lines = [
-        f'{name} = {{ value = {value}, unit = "{unit}", source = "here", estimate = false }}\n'
-        for name, (value, unit) in fixed.items()
-    ]
-    parameters = "[parameters]\n" + "".join(lines) + rest.partition("[parameters]\n")[2]
-    text = head + parameters
-    assert old in text
-    file = tmp_path / "volume.toml"
-    file.write_text(text.replace(old, new))
+    ):
+        head, _, rest = (device_folder() / "aws-ebs-gp2.toml").read_text().partition("[provisioning]")
+        fixed = {"capacity": (100 * GIB, "B"), "operation_rate": (300, "1/s"), "byte_rate": (128, "MiB/s")}
+        lines = [
+            f'{name} = {{ value = {value}, unit = "{unit}", source = "here", estimate = false }}\n'
+            for name, (value, unit) in fixed.items()
+        ]
+        parameters = "[parameters]\n" + "".join(lines) + rest.partition("[parameters]\n")[2]
+        text = head + parameters
+        assert old in text
+        file = tmp_path / "volume.toml"
+        file.write_text(text.replace(old, new))
 
-    with pytest.raises(StrataError, match=message):
-        load_device(file)
+        with pytest.raises(StrataError, match=message):
+            load_device(file)

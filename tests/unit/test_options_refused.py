@@ -6,8 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from for_all import for_all
 from option_names import NEVER, names_in
 from option_samples import LIMITED
@@ -101,9 +99,9 @@ def test_a_value_or_a_form_that_is_not_listed_is_refused(
     is_refused(tmp_path, layer, key, value)
 
 
-@pytest.mark.parametrize(
-    ("layer", "key", "value"),
-    [
+def test_what_studies_of_performance_set_is_allowed(tmp_path: Path) -> None:
+    value: object
+    for layer, key, value in (
         ("ext4", "mkfs", ["-m", "0", "-Estride=16,stripe_width=64", "-O", "^has_journal", "-T", "largefile"]),
         ("ext4", "mkfs", ["-J", "size=64", "-I256", "-i", "65536", "-b", "4096", "-E", "lazy_itable_init=0"]),
         (
@@ -127,12 +125,8 @@ def test_a_value_or_a_form_that_is_not_listed_is_refused(
         ("zpool", "properties", {"failmode": "continue", "autoexpand": False, "feature@edonr": "disabled"}),
         ("zpool", "parameters", {"zfs_txg_timeout": 10, "zfs_vdev_raidz_impl": "avx2"}),
         ("zpool", "compatibility", "openzfs-2.1-linux"),
-    ],
-)
-def test_what_studies_of_performance_set_is_allowed(
-    layer: str, key: str, value: object, tmp_path: Path
-) -> None:
-    assert refused(tmp_path, layer, key, value) == {}
+    ):
+        assert refused(tmp_path, layer, key, value) == {}
 
 
 @for_all(("layer", "key", "words", "cause"), LIMITED)
@@ -153,9 +147,8 @@ def test_options_of_mkfs_and_mount_are_held_against_one_another(tmp_path: Path) 
     assert "-O ^has_journal and data exclude each other" in found["stacks.stack.layers[0].mount"]
 
 
-@pytest.mark.parametrize(
-    ("text", "is_refused"),
-    [
+def test_limits_read_sizes_as_mkfs_and_the_kernel_do() -> None:
+    for text, is_refused in (
         ("16k", False),
         ("256K", False),
         ("0", False),
@@ -163,13 +156,10 @@ def test_options_of_mkfs_and_mount_are_held_against_one_another(tmp_path: Path) 
         ("8k", True),
         ("48k", True),
         ("1g", True),
-    ],
-)
-def test_limits_read_sizes_as_mkfs_and_the_kernel_do(text: str, is_refused: bool) -> None:
-    limits = Limits(16 << 10, 256 << 10, "fs/xfs/xfs_super.c", is_power=True, default=0)
-
-    assert limits.refuse(text) is is_refused
-    assert str(limits) == "a power of two, 16k to 256k"
+    ):
+        limits = Limits(16 << 10, 256 << 10, "fs/xfs/xfs_super.c", is_power=True, default=0)
+        assert limits.refuse(text) is is_refused
+        assert str(limits) == "a power of two, 16k to 256k"
 
 
 def test_layers_of_tenants_are_held_to_the_same_lists(tmp_path: Path) -> None:
@@ -190,9 +180,10 @@ FORMS: Final = {
 }
 
 
-@pytest.mark.parametrize(
-    ("words", "causes"),
-    [
+def test_each_wrong_word_is_reported_once() -> None:
+    words: list[str]
+    causes: list[str]
+    for words, causes in (
         (["-b512", "-b", "4096", "--block-size=512", "-E", "stride=16,lazy", "-O^quota,journal"], []),
         (["-b"], ["the option -b cannot be without a value"]),
         (
@@ -203,13 +194,10 @@ FORMS: Final = {
         (["-x", "value", "-b512"], ['the option "-x" is not one that a study may give']),
         (["-O", "^^quota"], ['the option -O "^^quota" is not one that a study may give']),
         (["--block", "512"], ['the option "--block" is not one that a study may give']),
-    ],
-)
-def test_each_wrong_word_is_reported_once(words: list[str], causes: list[str]) -> None:
-    found = list(word_diagnostics("option", words, FORMS, key="mkfs"))
-
-    assert [each.cause for each in found] == causes
-    assert all(each.remedy for each in found)
+    ):
+        found = list(word_diagnostics("option", words, FORMS, key="mkfs"))
+        assert [each.cause for each in found] == causes
+        assert all(each.remedy for each in found)
 
 
 def test_a_remedy_names_the_option_that_was_meant() -> None:
@@ -221,9 +209,8 @@ def test_a_remedy_names_the_option_that_was_meant() -> None:
     assert "noatime" in diagnostic.remedy
 
 
-@pytest.mark.parametrize(
-    ("layers", "disks", "same"),
-    [
+def test_what_the_tools_of_the_trade_write_is_accepted(tmp_path: Path) -> None:
+    for layers, disks, same in (
         (
             '{ layer = "md", level = "raid5", chunk = "64K" }',
             3,
@@ -235,23 +222,17 @@ def test_a_remedy_names_the_option_that_was_meant() -> None:
             '{ layer = "zpool", vdev = "raidz1" }, { layer = "zfs", recordsize = "16KiB" }',
         ),
         ('{ layer = "lvm", size = "2g" }', 1, '{ layer = "lvm", size = "2GiB" }'),
-    ],
-)
-def test_what_the_tools_of_the_trade_write_is_accepted(
-    layers: str, disks: int, same: str, tmp_path: Path
-) -> None:
-    workload = FIO if "zfs" in layers else FIO.replace("64MiB", "64m")
-    one, other = (
-        read(tmp_path, stack_text(each, disks, workload, model="null", capacity="8GiB")).stacks["stack"]
-        for each in (layers, same)
-    )
-
-    assert one == other
+    ):
+        workload = FIO if "zfs" in layers else FIO.replace("64MiB", "64m")
+        one, other = (
+            read(tmp_path, stack_text(each, disks, workload, model="null", capacity="8GiB")).stacks["stack"]
+            for each in (layers, same)
+        )
+        assert one == other
 
 
-@pytest.mark.parametrize(
-    ("load", "key", "remedy"),
-    [
+def test_a_file_where_a_key_takes_none_names_the_key_that_does(tmp_path: Path) -> None:
+    for load, key, remedy in (
         (f'{FIO}\njob = "x.fio"', "job", "options = "),
         ('workload = "pgbench"\nscale = 1\nscript = "x.sql"\nduration = "1s"', "script", "script_text"),
         (
@@ -259,11 +240,6 @@ def test_what_the_tools_of_the_trade_write_is_accepted(
             "script",
             "script_text",
         ),
-    ],
-)
-def test_a_file_where_a_key_takes_none_names_the_key_that_does(
-    load: str, key: str, remedy: str, tmp_path: Path
-) -> None:
-    found = mistakes(tmp_path, stack_text('{ layer = "ext4" }', 1, load, model="null", capacity="8GiB"))
-
-    assert remedy in found[f"workloads.load.{key}"]
+    ):
+        found = mistakes(tmp_path, stack_text('{ layer = "ext4" }', 1, load, model="null", capacity="8GiB"))
+        assert remedy in found[f"workloads.load.{key}"]

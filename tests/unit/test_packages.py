@@ -98,17 +98,13 @@ def test_what_is_no_name_and_no_lock_is_refused(tmp_path: Path) -> None:
     assert "no lock of packages" in str(mistakes(tmp_path, SOUND + OWN))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_lock_holds_names_and_versions_alone(tmp_path: Path) -> None:
+    """They become part of a script that root runs while the image is built."""
+    for text in (
         'asked = ["nginx-light"]\n[packages]\n"nginx-light" = "1\\nEND\\ntouch /tmp/planted\\n"\n',
         'asked = ["nginx-light"]\n[packages]\n"nginx-light" = "$(id)"\n',
         'asked = ["nginx-light"]\n[packages]\n"a\\nPackage: *" = "1.26"\n',
         'asked = ["--setup-hook=id"]\n[packages]\n"nginx-light" = "1.26"\n',
-    ],
-)
-def test_a_lock_holds_names_and_versions_alone(text: str, tmp_path: Path) -> None:
-    """They become part of a script that root runs while the image is built."""
-    (tmp_path / "study.packages.lock").write_text(text)
-
-    assert "no lock of packages" in str(mistakes(tmp_path, SOUND + OWN))
+    ):
+        (tmp_path / "study.packages.lock").write_text(text)
+        assert "no lock of packages" in str(mistakes(tmp_path, SOUND + OWN))

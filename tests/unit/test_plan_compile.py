@@ -32,18 +32,18 @@ def test_another_seed_of_the_order_gives_another_order(tmp_path: Path) -> None:
     assert sorted(trial.id for trial in one) == sorted(trial.id for trial in other)
 
 
-@pytest.mark.parametrize("order", ["blocks", "abba"])
-@pytest.mark.parametrize("reference", ["ext4", "btrfs"])
-def test_the_first_block_begins_with_the_reference(tmp_path: Path, order: str, reference: str) -> None:
-    keys = f'order = "{order}"\nreference = "{reference}"\n\n[devices.disk0]'
-    for order_seed in range(8):
-        text = SOUND.replace("[devices.disk0]", f"order_seed = {order_seed}\n{keys}", 1)
+def test_the_first_block_begins_with_the_reference(tmp_path: Path) -> None:
+    for order in ("blocks", "abba"):
+        for reference in ("ext4", "btrfs"):
+            keys = f'order = "{order}"\nreference = "{reference}"\n\n[devices.disk0]'
+            for order_seed in range(8):
+                text = SOUND.replace("[devices.disk0]", f"order_seed = {order_seed}\n{keys}", 1)
 
-        ordered = trials(read(tmp_path, text))
+                ordered = trials(read(tmp_path, text))
 
-        assert ordered[0].stack == reference
-        if order == "abba":
-            assert ordered[3].stack == reference
+                assert ordered[0].stack == reference
+                if order == "abba":
+                    assert ordered[3].stack == reference
 
 
 def test_a_reference_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def step(**fields: object) -> Step:
     return Step.model_validate({"id": "one", "phase": "build", "title": "One", "argv": ("true",), **fields})
 
 
-@pytest.mark.parametrize(
-    ("steps", "problem"),
-    [
+def test_steps_that_break_a_rule_are_refused() -> None:
+    steps: list[Step]
+    for steps, problem in (
         ([step(), step()], 'two steps are called "one"'),
         ([step(phase="measure"), step(id="two")], "follows one of phase"),
         ([step(argv=("echo", "${gone}"))], "unknown variables gone"),
@@ -198,11 +198,9 @@ def step(**fields: object) -> Step:
         ([step(binds="disk0")], "bound already"),
         ([step(takes_down=("two",)), step(id="two")], "do not come before it"),
         ([step(background=True)], "without a way to see that it is ready"),
-    ],
-)
-def test_steps_that_break_a_rule_are_refused(steps: list[Step], problem: str) -> None:
-    with pytest.raises(PlanError, match=problem):
-        check_steps(steps, ["disk0"], ["disk0"], place="trial")
+    ):
+        with pytest.raises(PlanError, match=problem):
+            check_steps(steps, ["disk0"], ["disk0"], place="trial")
 
 
 def test_what_was_taken_down_may_be_bound_anew() -> None:

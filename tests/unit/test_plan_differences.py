@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from results_factory import plan_of
 
 from strata.model.step import Step
@@ -31,21 +30,15 @@ def make(*options: str) -> Step:
     return MAKE.model_copy(update={"argv": ("mkfs.ext4", *options, "${disk0}")})
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "was", "becomes"),
-    [
+def test_only_the_changed_words_of_a_command_line_are_shown(tmp_path: Path) -> None:
+    for before, after, was, becomes in (
         (make("-q"), make("-q", "-m", "0"), None, "-m 0"),
         (make("-q", "-m", "5"), make("-q", "-m", "0"), "-m 5", "-m 0"),
         (make("-q", "--size=1"), make("-q", "--size=2"), "--size=1", "--size=2"),
         (make("-q", "-a", "1", "-b", "1"), make("-q", "-a", "2", "-b", "2"), "-a 1 … -b 1", "-a 2 … -b 2"),
-    ],
-)
-def test_only_the_changed_words_of_a_command_line_are_shown(
-    tmp_path: Path, before: Step, after: Step, was: str | None, becomes: str | None
-) -> None:
-    found = changes(tmp_path, with_steps(before, LOAD), with_steps(after, LOAD))
-
-    assert found == [("step mkfs", was, becomes)]
+    ):
+        found = changes(tmp_path, with_steps(before, LOAD), with_steps(after, LOAD))
+        assert found == [("step mkfs", was, becomes)]
 
 
 def test_an_added_or_removed_step_is_shown_with_its_command(tmp_path: Path) -> None:
@@ -53,9 +46,10 @@ def test_an_added_or_removed_step_is_shown_with_its_command(tmp_path: Path) -> N
     assert changes(tmp_path, with_steps(LOAD), PLAN) == [("step mkfs", None, "mkfs.ext4 '${disk0}'")]
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
+def test_the_rest_of_a_plan_is_compared_key_by_key(tmp_path: Path) -> None:
+    change: Callable[[Plan], Plan]
+    expected: list[tuple[str, str, str]]
+    for change, expected in (
         (lambda plan: plan, []),
         (
             lambda plan: plan.model_copy(update={"memory_bytes": 1 << 29}),
@@ -68,12 +62,8 @@ def test_an_added_or_removed_step_is_shown_with_its_command(tmp_path: Path) -> N
         # Titles and a plan's trial are no differences: other places state them.
         (lambda _: with_steps(MAKE.model_copy(update={"title": "Another title"}), LOAD), []),
         (lambda _: PLAN.model_copy(update={"trial": plan_of("xfs", "oltp", 1).trial}), []),
-    ],
-)
-def test_the_rest_of_a_plan_is_compared_key_by_key(
-    tmp_path: Path, change: Callable[[Plan], Plan], expected: list[tuple[str, str, str]]
-) -> None:
-    assert changes(tmp_path, PLAN, change(PLAN)) == expected
+    ):
+        assert changes(tmp_path, PLAN, change(PLAN)) == expected
 
 
 def test_identifiers_say_nothing_where_the_names_that_they_come_from_differ(tmp_path: Path) -> None:
@@ -84,19 +74,18 @@ def test_identifiers_say_nothing_where_the_names_that_they_come_from_differ(tmp_
     assert len(changes(tmp_path, one, two)) == 1
 
 
-@pytest.mark.parametrize(
-    "damage", ["", "[", "[]", '{"steps": 1}', '{"steps": [{"id": 3}]}', '{"steps": ["x"]}']
-)
-def test_a_damaged_plan_is_reported_and_two_damaged_plans_have_no_differences(
-    tmp_path: Path, damage: str
-) -> None:
-    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    good.write_bytes(PLAN.to_json())
-    bad.write_text(damage)
-
-    assert [*plan_changes(good, bad, renamed=False)] == [("the plan", "is there", "is missing or damaged")]
-    assert [*plan_changes(bad, good, renamed=False)] == [("the plan", "is missing or damaged", "is there")]
-    assert [*plan_changes(bad, tmp_path / "none.json", renamed=False)] == []
+def test_a_damaged_plan_is_reported_and_two_damaged_plans_have_no_differences(tmp_path: Path) -> None:
+    for damage in ("", "[", "[]", '{"steps": 1}', '{"steps": [{"id": 3}]}', '{"steps": ["x"]}'):
+        good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+        good.write_bytes(PLAN.to_json())
+        bad.write_text(damage)
+        assert [*plan_changes(good, bad, renamed=False)] == [
+            ("the plan", "is there", "is missing or damaged")
+        ]
+        assert [*plan_changes(bad, good, renamed=False)] == [
+            ("the plan", "is missing or damaged", "is there")
+        ]
+        assert [*plan_changes(bad, tmp_path / "none.json", renamed=False)] == []
 
 
 def test_long_texts_are_cut_to_where_they_differ() -> None:

@@ -70,17 +70,14 @@ def test_a_stack_without_snapshots_is_skipped_with_the_reason(tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("load", "says"),
-    [
+def test_intervals_that_give_no_snapshot_are_refused(tmp_path: Path) -> None:
+    for load, says in (
         ('workload = "fio"\npreset = "random-write-4k"\nsnapshot_every = "1s"', "ends when its work is done"),
         (FIO + 'snapshot_every = "30s"', "none at all in a window of 30s"),
         (FIO + 'snapshot_every = "0s"', "at least"),
-    ],
-)
-def test_intervals_that_give_no_snapshot_are_refused(load: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(DiagnosticsError, match=says):
-        study(tmp_path, THIN, load)
+    ):
+        with pytest.raises(DiagnosticsError, match=says):
+            study(tmp_path, THIN, load)
 
 
 def test_a_classical_group_must_have_room_for_all_of_them(tmp_path: Path) -> None:
@@ -132,30 +129,32 @@ EXTENTS = {
 }
 
 
-@pytest.mark.parametrize("supported", [True, False])
-def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
-    declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
-    _, placements = placements_of(declared, TrialKey("stack", "load", 1))
-    compiled = compile_trial(declared, "stack", "load", 1)
-    outputs = {
-        "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
-        "free-space": StepOutput(stdout=XFS),
-        "linear-read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
-    }
-    steps = {step.id: outputs[step.purpose.what] for step in compiled.steps_for(*outputs) if step.purpose}
+def test_the_looks_become_metrics(tmp_path: Path) -> None:
+    for supported in (True, False):
+        declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
+        _, placements = placements_of(declared, TrialKey("stack", "load", 1))
+        compiled = compile_trial(declared, "stack", "load", 1)
+        outputs = {
+            "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
+            "free-space": StepOutput(stdout=XFS),
+            "linear-read": StepOutput(
+                stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2
+            ),
+        }
+        steps = {step.id: outputs[step.purpose.what] for step in compiled.steps_for(*outputs) if step.purpose}
 
-    trial = SimpleNamespace(plan=compiled, placements=placements, outputs=Outputs(steps))
-    found = Fragmentation().metrics(trial)
-    metrics = {metric.name: metric for metric in found}
+        trial = SimpleNamespace(plan=compiled, placements=placements, outputs=Outputs(steps))
+        found = Fragmentation().metrics(trial)
+        metrics = {metric.name: metric for metric in found}
 
-    assert metrics["linear_read_before_bytes_per_s"].value == 2000
-    assert metrics["linear_read_before_bytes_per_s"].phase == "alter"
-    assert metrics["linear_read_after_bytes_per_s"].phase == "inspect"
-    assert metrics["fragmentation_xfs_free_extents"].value == 8
-    assert ("fragmentation_xfs_extents_per_file_mean" in metrics) == supported
-    if supported:
-        assert metrics["fragmentation_xfs_before_extents_per_file_max"].value == 5
-        assert metrics["fragmentation_xfs_files_in_one_piece"].value == 0.25
+        assert metrics["linear_read_before_bytes_per_s"].value == 2000
+        assert metrics["linear_read_before_bytes_per_s"].phase == "alter"
+        assert metrics["linear_read_after_bytes_per_s"].phase == "inspect"
+        assert metrics["fragmentation_xfs_free_extents"].value == 8
+        assert ("fragmentation_xfs_extents_per_file_mean" in metrics) == supported
+        if supported:
+            assert metrics["fragmentation_xfs_before_extents_per_file_max"].value == 5
+            assert metrics["fragmentation_xfs_files_in_one_piece"].value == 0.25
 
 
 # As printed in the lab by e2fsprogs 1.47, xfsprogs 6.13, btrfs-progs 6.14 and OpenZFS 2.4.

@@ -22,21 +22,19 @@ RE4 = "wd-re4-500gb"
 BBWC = "controller-bbwc-raid10-4x-wd-re4-500gb"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_numeric_parameter_varies_or_says_why_it_does_not(kind: str) -> None:
-    numeric = {name for name, spec in KINDS[kind].parameters.items() if not spec.text}
+def test_every_numeric_parameter_varies_or_says_why_it_does_not() -> None:
+    for kind in KINDS:
+        numeric = {name for name, spec in KINDS[kind].parameters.items() if not spec.text}
+        assert set(KINDS[kind].spreads) == numeric
 
-    assert set(KINDS[kind].spreads) == numeric
 
-
-@pytest.mark.parametrize("name", bundled_devices())
-def test_every_estimate_of_a_bundled_file_states_its_range(name: str) -> None:
-    stated = tomllib.loads((device_folder() / f"{name}.toml").read_text())
-    spreads = KINDS[stated["kind"]].spreads
-    varying = {key for key, spread in spreads.items() if spread.low is not None}
-    estimates = {key for key, each in stated["parameters"].items() if each["estimate"] and each["value"]}
-
-    assert not [key for key in estimates & varying if "low" not in stated["parameters"][key]]
+def test_every_estimate_of_a_bundled_file_states_its_range() -> None:
+    for name in bundled_devices():
+        stated = tomllib.loads((device_folder() / f"{name}.toml").read_text())
+        spreads = KINDS[stated["kind"]].spreads
+        varying = {key for key, spread in spreads.items() if spread.low is not None}
+        estimates = {key for key, each in stated["parameters"].items() if each["estimate"] and each["value"]}
+        assert not [key for key in estimates & varying if "low" not in stated["parameters"][key]]
 
 
 def test_a_drive_is_a_function_of_the_seed_and_the_model() -> None:
@@ -104,16 +102,11 @@ def test_a_load_begins_after_a_drawn_pause_that_all_stacks_of_a_block_share(tmp_
     assert all(0 <= float(each) < 30 for each in drawn)
 
 
-@pytest.mark.parametrize(
-    "fixed", ['phases = "fixed"', '[devices.disk0]\nfaults = [{ fault = "gone", at = "30s" }]']
-)
-def test_there_is_no_pause_for_fixed_phases_or_beside_faults_that_count_from_the_boot(
-    tmp_path: Path, fixed: str
-) -> None:
-    text = SOUND.replace("[devices.disk0]", fixed if "[" in fixed else f"{fixed}\n\n[devices.disk0]", 1)
-    steps = compile_trial(read(tmp_path, text), "ext4", "mix", 1).steps
-
-    assert "drawn-pause" not in {step.id for step in steps}
+def test_there_is_no_pause_for_fixed_phases_or_beside_faults_that_count_from_the_boot(tmp_path: Path) -> None:
+    for fixed in ('phases = "fixed"', '[devices.disk0]\nfaults = [{ fault = "gone", at = "30s" }]'):
+        text = SOUND.replace("[devices.disk0]", fixed if "[" in fixed else f"{fixed}\n\n[devices.disk0]", 1)
+        steps = compile_trial(read(tmp_path, text), "ext4", "mix", 1).steps
+        assert "drawn-pause" not in {step.id for step in steps}
 
 
 def test_a_seed_is_another_processor_for_all_stacks_and_its_prices_stand_in_the_plan(tmp_path: Path) -> None:
@@ -142,12 +135,11 @@ def test_a_program_s_prices_vary_together(tmp_path: Path) -> None:
     assert drawn.write_ps_per_byte == pytest.approx(stated.write_ps_per_byte * factor)
 
 
-@pytest.mark.parametrize("keys", ['drives = "exact"', 'cpu = "free"'])
-def test_exact_and_free_processors_are_those_of_the_file(tmp_path: Path, keys: str) -> None:
-    study = studied(tmp_path, keys)
-
-    assert study.drawn_processor(1).kernel_lines == study.processor.kernel_lines
-    assert not study.drawn_processor(1).drawn
+def test_exact_and_free_processors_are_those_of_the_file(tmp_path: Path) -> None:
+    for keys in ('drives = "exact"', 'cpu = "free"'):
+        study = studied(tmp_path, keys)
+        assert study.drawn_processor(1).kernel_lines == study.processor.kernel_lines
+        assert not study.drawn_processor(1).drawn
 
 
 def test_ranges_that_contradict_each_other_are_an_error_and_no_silent_return_to_the_stated_values() -> None:

@@ -94,15 +94,15 @@ def test_a_study_that_does_not_exist_is_said_first(tmp_path: Path) -> None:
     assert "nope.toml" in str(refusal("lab", "power-cut", tmp_path / "nope.toml"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [([], "one of --at"), (["--at", "1s", "--ios", "5"], "only one of"), (["--at", "soon"], "--at")],
-)
-def test_the_place_of_a_cut_is_said_once(tmp_path: Path, options: list[str], said: str) -> None:
-    study_in(tmp_path)
-    (file,) = tmp_path.glob("*.toml")
-
-    result = CliRunner().invoke(app, ["lab", "power-cut", str(file), *options])
-
-    assert result.exit_code == 2
-    assert said in result.output
+def test_the_place_of_a_cut_is_said_once(tmp_path: Path) -> None:
+    options: list[str]
+    for options, said in (
+        ([], "one of --at"),
+        (["--at", "1s", "--ios", "5"], "only one of"),
+        (["--at", "soon"], "--at"),
+    ):
+        study_in(tmp_path)
+        (file,) = tmp_path.glob("*.toml")
+        result = CliRunner().invoke(app, ["lab", "power-cut", str(file), *options])
+        assert result.exit_code == 2
+        assert said in result.output

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from command_line import checked, shown
 from strata.model.study import Study
 from strata.plan.aspects.restart import parts_of
@@ -116,20 +114,14 @@ FAULTY = STUDY.replace(
 )
 
 
-@pytest.mark.parametrize(
-    ("head", "text", "why"),
-    [
+def test_a_trial_that_cannot_start_anew_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for head, text, why in (
         (STUDY, EXT4 + LIFE, "takes down layers itself"),
         (STUDY, EXT4 + AT_HOME, "writes into ${HOME}, which is empty then"),
         (STUDY, TMPFS + LOADS, "tmpfs keeps its content in memory"),
         (STUDY, EXT4 + TENANTS, "tenants make their shares of the stack themselves"),
         (FAULTY, EXT4 + LOADS, "faults count from the start of the machine, and disk0 has some"),
-    ],
-)
-def test_a_trial_that_cannot_start_anew_is_refused_with_the_reason(
-    head: str, text: str, why: str, tmp_path: Path
-) -> None:
-    found = skipped(study_of(text, tmp_path, head))
-
-    assert found
-    assert all(why in reason for reason in found.values())
+    ):
+        found = skipped(study_of(text, tmp_path, head))
+        assert found
+        assert all(why in reason for reason in found.values())

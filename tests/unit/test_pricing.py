@@ -47,20 +47,20 @@ def scale(parameter: str) -> float:
     return 1.0 if PROCESSOR_PARAMETERS[parameter].unit == "ns" else 1e-3
 
 
-@pytest.mark.parametrize(("seed", "slower"), [(1, 0.3), (2, 0.7), (3, 1.0), (4, 1.5), (5, 4.0)])
-def test_the_fit_recovers_the_prices_of_a_host_from_its_operations(seed: int, slower: float) -> None:
-    prices = {name: SERVER.number(name) * slower for name in COUNTED.values()}
+def test_the_fit_recovers_the_prices_of_a_host_from_its_operations() -> None:
+    for seed, slower in ((1, 0.3), (2, 0.7), (3, 1.0), (4, 1.5), (5, 4.0)):
+        prices = {name: SERVER.number(name) * slower for name in COUNTED.values()}
 
-    fit = fit_processor(*operations(prices, 0.1, seed), SERVER, "a host")
+        fit = fit_processor(*operations(prices, 0.1, seed), SERVER, "a host")
 
-    unit = fit.parameters["unit_time"]
-    assert float(unit.value) == pytest.approx(prices["unit_time"], rel=0.25)
-    assert not unit.estimate
-    measured = [name for name in SHOWN if not fit.parameters[name].estimate]
-    assert len(measured) >= len(SHOWN) - 3
-    for name in measured:
-        assert abs(math.log(float(fit.parameters[name].value) / prices[name])) < math.log(3), name
-    assert fit.error_factor < 1.3
+        unit = fit.parameters["unit_time"]
+        assert float(unit.value) == pytest.approx(prices["unit_time"], rel=0.25)
+        assert not unit.estimate
+        measured = [name for name in SHOWN if not fit.parameters[name].estimate]
+        assert len(measured) >= len(SHOWN) - 3
+        for name in measured:
+            assert abs(math.log(float(fit.parameters[name].value) / prices[name])) < math.log(3), name
+        assert fit.error_factor < 1.3
 
 
 def test_the_fit_tells_a_switch_from_the_work_of_waking_another_processor() -> None:

@@ -40,17 +40,21 @@ def study_device(folder: Path, model: str, keys: str, study: str = "") -> Device
     return read(folder, STUDY.format(model=model, keys=keys, study=study)).devices["disk0"].device
 
 
-@pytest.mark.parametrize(
-    ("gib", "iops", "mib_per_s"),
-    [(1, 100, 128), (33, 100, 128), (100, 300, 128), (170, 510, 128), (171, 513, 250), (16_384, 16_000, 250)],
-)
-def test_gp2_has_rates_by_its_size(gib: int, iops: int, mib_per_s: int) -> None:
-    assert rates(provisioned("aws-ebs-gp2", gib)) == (iops, mib_per_s)
+def test_gp2_has_rates_by_its_size() -> None:
+    for gib, iops, mib_per_s in (
+        (1, 100, 128),
+        (33, 100, 128),
+        (100, 300, 128),
+        (170, 510, 128),
+        (171, 513, 250),
+        (16_384, 16_000, 250),
+    ):
+        assert rates(provisioned("aws-ebs-gp2", gib)) == (iops, mib_per_s)
 
 
-@pytest.mark.parametrize(("gib", "credits"), [(999, 5_400_000), (1000, 0), (4000, 0)])
-def test_gp2_of_a_thousand_gib_needs_no_credits(gib: int, credits: int) -> None:
-    assert provisioned("aws-ebs-gp2", gib).number("operation_credits") == credits
+def test_gp2_of_a_thousand_gib_needs_no_credits() -> None:
+    for gib, credits in ((999, 5_400_000), (1000, 0), (4000, 0)):
+        assert provisioned("aws-ebs-gp2", gib).number("operation_credits") == credits
 
 
 def test_gp3_includes_its_rates_at_every_size_and_more_are_chosen() -> None:
@@ -72,9 +76,8 @@ def test_a_volume_is_named_by_what_was_chosen_and_keeps_no_published_figures_of_
     assert find_device("aws-ebs-gp3").published
 
 
-@pytest.mark.parametrize(
-    ("model", "keys", "shown"),
-    [
+def test_the_study_refuses_what_the_provider_does_not_offer(tmp_path: Path) -> None:
+    for model, keys, shown in (
         ("aws-ebs-gp3", "iops = 60000", "choose 3000 to 50000 1/s, at most 500 for each GiB of capacity"),
         ("aws-ebs-gp3", "iops = 2999", "does not offer 2999 1/s"),
         ("aws-ebs-gp3", 'capacity = "65TiB"', "choose 1 to 65536 GiB"),
@@ -89,16 +92,11 @@ def test_a_volume_is_named_by_what_was_chosen_and_keeps_no_published_figures_of_
         ("aws-ebs-gp2", 'throughput = "250MB/s"', "the provider sets this by the size: 128 MiB/s"),
         ("wd-re4-500gb", "iops = 300", "wd-re4-500gb has its rates from its device file"),
         ("wd-re4-500gb", 'throughput = "100MB/s"', "leave the key out, or take a cloud volume"),
-    ],
-)
-def test_the_study_refuses_what_the_provider_does_not_offer(
-    tmp_path: Path, model: str, keys: str, shown: str
-) -> None:
-    with pytest.raises(DiagnosticsError) as caught:
-        study_device(tmp_path, model, keys)
-
-    assert shown in str(caught.value)
-    assert f"devices.disk0.{keys.split(maxsplit=1)[0]}" in str(caught.value)
+    ):
+        with pytest.raises(DiagnosticsError) as caught:
+            study_device(tmp_path, model, keys)
+        assert shown in str(caught.value)
+        assert f"devices.disk0.{keys.split(maxsplit=1)[0]}" in str(caught.value)
 
 
 def test_a_study_s_volume_has_its_size_and_rates_in_the_identity(tmp_path: Path) -> None:
@@ -122,26 +120,23 @@ def test_the_machine_s_limit_is_part_of_the_identity_and_leaves_the_volume_as_it
         study_device(tmp_path, "wd-re4-500gb", "", limits)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "shown"),
-    [
+def test_a_mistake_in_the_rules_is_named(tmp_path: Path) -> None:
+    for old, new, shown in (
         ("iops = {", "iopses = {", 'unknown rule "iopses"'),
         ("iops = {", "iopses = {", "this rule is missing"),
         ('unit = "GiB"', 'unit = "GB"', 'must be "GiB"'),
         ("[parameters]", "[parameters]\nbyte_rate = 1", "a rule of [provisioning] sets this"),
         ("minimum = 3000,", "", "minimum"),
-    ],
-)
-def test_a_mistake_in_the_rules_is_named(tmp_path: Path, old: str, new: str, shown: str) -> None:
-    text = (device_folder() / "aws-ebs-gp3.toml").read_text()
-    assert old in text
-    file = tmp_path / "volume.toml"
-    file.write_text(text.replace(old, new))
+    ):
+        text = (device_folder() / "aws-ebs-gp3.toml").read_text()
+        assert old in text
+        file = tmp_path / "volume.toml"
+        file.write_text(text.replace(old, new))
 
-    with pytest.raises(DiagnosticsError) as caught:
-        load_device(file)
+        with pytest.raises(DiagnosticsError) as caught:
+            load_device(file)
 
-    assert shown in str(caught.value)
+        assert shown in str(caught.value)
 
 
 def test_the_data_sheet_of_a_volume_names_every_mistake_at_once(

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from strata.units import format_value, percent, times
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -61,25 +59,27 @@ def test_the_table_of_the_readme_is_the_quickstarts() -> None:
     assert not missing, f"README.md's table lacks the rows of tests/records/quickstart.json: {missing}"
 
 
-@pytest.mark.parametrize("study", PAGES)
-def test_what_commands_print_is_quoted_as_they_print_it(study: str) -> None:
+def test_what_commands_print_is_quoted_as_they_print_it() -> None:
     """Blocks of output line by line, and quotations piece by piece, where `[…]` leaves something out."""
-    page = PAGES[study].read_text()
-    printed = words(" ".join(line for lines in kept(study)["printed"].values() for line in lines))
-    lines = [
-        line
-        for block in re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-        for line in block.splitlines()
-    ]
-    quoted = re.findall(r"(?:^> .*\n)+", page, re.MULTILINE) if study == "cow" else [quotation(page)]
-    pieces = [
-        piece.strip(" .") for each in quoted for piece in words(each.replace("\n> ", " ")[2:]).split("[…]")
-    ]
+    for study in PAGES:
+        page = PAGES[study].read_text()
+        printed = words(" ".join(line for lines in kept(study)["printed"].values() for line in lines))
+        lines = [
+            line
+            for block in re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+            for line in block.splitlines()
+        ]
+        quoted = re.findall(r"(?:^> .*\n)+", page, re.MULTILINE) if study == "cow" else [quotation(page)]
+        pieces = [
+            piece.strip(" .")
+            for each in quoted
+            for piece in words(each.replace("\n> ", " ")[2:]).split("[…]")
+        ]
 
-    lost = [line for line in (words(each) for each in (*lines, *pieces)) if line and line not in printed]
+        lost = [line for line in (words(each) for each in (*lines, *pieces)) if line and line not in printed]
 
-    assert lines or pieces
-    assert not lost, f"{PAGES[study].name} quotes lines that are {RENEW}: {lost}"
+        assert lines or pieces
+        assert not lost, f"{PAGES[study].name} quotes lines that are {RENEW}: {lost}"
 
 
 def quotation(page: str) -> str:

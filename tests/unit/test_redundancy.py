@@ -28,9 +28,8 @@ def codes(found: Study) -> list[str]:
     return [each.code for each in stack_warnings(found)]
 
 
-@pytest.mark.parametrize(
-    ("layers", "role"),
-    [
+def test_the_one_ssd_of_a_mirror_is_a_single_point_of_failure(tmp_path: Path) -> None:
+    for layers, role in (
         (
             f'{PART}, {MIRROR}, {{ layer = "dm-writecache", cache = "ssd.cache" }}, {EXT4}',
             "dm-writecache's cache",
@@ -41,29 +40,22 @@ def codes(found: Study) -> list[str]:
         ),
         (f'{MIRROR}, {{ layer = "bcache", cache = "ssd", mode = "writeback" }}, {EXT4}', "bcache's cache"),
         ('{ layer = "zpool", vdev = "mirror", special = ["ssd"] }, { layer = "zfs" }', "zpool's special"),
-    ],
-)
-def test_the_one_ssd_of_a_mirror_is_a_single_point_of_failure(tmp_path: Path, layers: str, role: str) -> None:
-    found = study(tmp_path, layers)
-
-    [warning] = stack_warnings(found)
-    assert warning.code == "single-point-of-failure"
-    assert warning.text == f"home: ssd is a single point of failure: it alone is {role}"
-    assert losses_survived(found.stacks["home"], found.capacities_bytes) == 0
+    ):
+        found = study(tmp_path, layers)
+        [warning] = stack_warnings(found)
+        assert warning.code == "single-point-of-failure"
+        assert warning.text == f"home: ssd is a single point of failure: it alone is {role}"
+        assert losses_survived(found.stacks["home"], found.capacities_bytes) == 0
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
+def test_a_cache_or_log_whose_content_lies_elsewhere_too_is_none(tmp_path: Path) -> None:
+    for layers in (
         f'{MIRROR}, {{ layer = "bcache", cache = "ssd" }}, {EXT4}',
         '{ layer = "zpool", vdev = "mirror", log = ["ssd"] }, { layer = "zfs" }',
-    ],
-)
-def test_a_cache_or_log_whose_content_lies_elsewhere_too_is_none(tmp_path: Path, layers: str) -> None:
-    found = study(tmp_path, layers)
-
-    assert codes(found) == []
-    assert losses_survived(found.stacks["home"], found.capacities_bytes) == 1
+    ):
+        found = study(tmp_path, layers)
+        assert codes(found) == []
+        assert losses_survived(found.stacks["home"], found.capacities_bytes) == 1
 
 
 def test_without_redundancy_every_disk_is_one_and_no_warning_repeats_it(tmp_path: Path) -> None:
@@ -83,16 +75,13 @@ def test_a_mirror_of_all_disks_by_default_joins_kinds_and_wastes_the_larger(tmp_
     assert "of ssd unused, 25 % of the disks' capacity" in unused.text
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
+def test_layers_that_use_unequal_disks_in_full_leave_nothing_unused(tmp_path: Path) -> None:
+    for layers in (
         '{ layer = "btrfs", data = "raid1" }',
         f'{{ layer = "lvm" }}, {EXT4}',
         f'{{ layer = "md", level = 0 }}, {EXT4}',
-    ],
-)
-def test_layers_that_use_unequal_disks_in_full_leave_nothing_unused(tmp_path: Path, layers: str) -> None:
-    assert codes(study(tmp_path, layers, devices="")) == ["mixed-members"]
+    ):
+        assert codes(study(tmp_path, layers, devices="")) == ["mixed-members"]
 
 
 def test_check_prints_the_warnings_with_their_remedy(

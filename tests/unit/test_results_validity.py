@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from execution_factory import TEXT, fake_runner, run_tiny
 from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
 
@@ -174,22 +173,18 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("counts", [True, False])
-@pytest.mark.parametrize(("layer", "line"), [*TROUBLE, *HARMLESS])
-def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(
-    tmp_path: Path, layer: str, line: str, counts: bool
-) -> None:
-    console = tmp_path / "console.log"
-    console.write_text(f"<3>[    1.00] {line}\n")
-    logs = [catalogue().layers[layer].kernel_log] if counts else []
-
-    expected = counts and (layer, line) in TROUBLE
-    assert trouble_in_console(console, logs) == ([f"the kernel said: {line}"] if expected else [])
+def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(tmp_path: Path) -> None:
+    for counts in (True, False):
+        for layer, line in (*TROUBLE, *HARMLESS):
+            console = tmp_path / "console.log"
+            console.write_text(f"<3>[    1.00] {line}\n")
+            logs = [catalogue().layers[layer].kernel_log] if counts else []
+            expected = counts and (layer, line) in TROUBLE
+            assert trouble_in_console(console, logs) == ([f"the kernel said: {line}"] if expected else [])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_the_kernel_says_of_the_machine_in_trouble_counts_in_every_stack(tmp_path: Path) -> None:
+    for line in (
         "I/O error, dev sda, sector 2048 op 0x1:(WRITE)",
         "Kernel panic - not syncing: Attempted to kill init!",
         "Memory cgroup out of memory: Killed process 12 (postgres) total-vm:12kB",
@@ -206,49 +201,35 @@ def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(
         "postgres: vmalloc error: size 65536, failed to allocate pages, mode:0xdc0(GFP_KERNEL|__GFP_ZERO)",
         "Oops: general protection fault, maybe for address 0x8",
         "Unexpectedly lost MM child! Affected tasks will segfault.",
-    ],
-)
-def test_what_the_kernel_says_of_the_machine_in_trouble_counts_in_every_stack(
-    tmp_path: Path, line: str
-) -> None:
-    assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+    ):
+        assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_other_messages_of_the_kernel_leave_a_result_valid(tmp_path: Path) -> None:
+    for line in (
         "WARNING: fs/btrfs/space-info.c:201 at btrfs_clear_space_info_full+0x20/0x40, CPU#0: btrfs/77",
         "fio[77]: segfault at 10 ip 00000000100012ab sp 00000000407fe000 error 4",
         "DEBUG: 3 pages",
-    ],
-)
-def test_other_messages_of_the_kernel_leave_a_result_valid(tmp_path: Path, line: str) -> None:
-    console = tmp_path / "console.log"
-    console.write_text(f"<4>[    1.00] {line}\n")
-
-    assert trouble_in_console(console) == []
+    ):
+        console = tmp_path / "console.log"
+        console.write_text(f"<4>[    1.00] {line}\n")
+        assert trouble_in_console(console) == []
 
 
-@pytest.mark.parametrize(
-    ("layer", "line"),
-    [
+def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(tmp_path: Path) -> None:
+    for layer, line in (
         ("ext4", "I/O error, dev sdb, sector 2048 op 0x1:(WRITE)"),
         ("btrfs", "BTRFS error (device sda): bdev /dev/sdb errs: wr 2, rd 0, flush 1, corrupt 0, gen 0"),
         ("btrfs", "BTRFS error (device sda): error writing primary super block to device 2"),
         ("md", "md/raid10:md127: Disk failure on sdb, disabling device."),
         ("lvm", "md: super_written gets error=-5"),
         ("zpool", "zio pool=strata vdev=/dev/sdb error=5 type=2 offset=270336 size=8192 flags=721601"),
-    ],
-)
-def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(
-    tmp_path: Path, layer: str, line: str
-) -> None:
-    console = tmp_path / "console.log"
-    console.write_text(f"[    1.00] {line}\n")
-    logs = [catalogue().layers[layer].kernel_log]
-
-    assert trouble_in_console(console, logs, disk_lost=True) == []
-    assert trouble_in_console(console, logs) == [f"the kernel said: {line}"]
+    ):
+        console = tmp_path / "console.log"
+        console.write_text(f"[    1.00] {line}\n")
+        logs = [catalogue().layers[layer].kernel_log]
+        assert trouble_in_console(console, logs, disk_lost=True) == []
+        assert trouble_in_console(console, logs) == [f"the kernel said: {line}"]
 
 
 def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:

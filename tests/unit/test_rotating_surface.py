@@ -39,13 +39,13 @@ def test_a_grown_defect_costs_the_way_to_its_spare_and_back() -> None:
     assert int(grown.sum_ns[0]) == int(grown.latency_ns[0])
 
 
-@pytest.mark.parametrize(("sector", "sectors"), [(0, 32), (33, 64), (500, 100)])
-def test_only_what_includes_a_defect_is_slower(sector: int, sectors: int) -> None:
-    sound = ModelledDisk(DRIVE.text()).closed_loop(READ, [sector], sectors, depth=1)
-    grown = ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(
-        READ, [sector], sectors, depth=1
-    )
-    assert int(grown.latency_ns[0]) == int(sound.latency_ns[0])
+def test_only_what_includes_a_defect_is_slower() -> None:
+    for sector, sectors in ((0, 32), (33, 64), (500, 100)):
+        sound = ModelledDisk(DRIVE.text()).closed_loop(READ, [sector], sectors, depth=1)
+        grown = ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(
+            READ, [sector], sectors, depth=1
+        )
+        assert int(grown.latency_ns[0]) == int(sound.latency_ns[0])
 
 
 def test_reading_ahead_stops_before_a_defect() -> None:
@@ -57,18 +57,16 @@ def test_reading_ahead_stops_before_a_defect() -> None:
     assert disk.account()["media_read_bytes"] == (80 + 8) * 512
 
 
-@pytest.mark.parametrize(
-    ("sector", "sectors", "aligned"), [(80, 8, True), (80, 16, True), (84, 8, False), (80, 9, False)]
-)
-def test_a_write_of_parts_of_physical_sectors_takes_one_more_turn(
-    sector: int, sectors: int, aligned: bool
-) -> None:
-    small, large = (
-        ModelledDisk(ALIGNED.text(physical_block_bytes=size)).closed_loop(WRITE, [sector], sectors, depth=1)
-        for size in (512, 4096)
-    )
-    more = int(large.latency_ns[0]) - int(small.latency_ns[0])
-    assert more == (0 if aligned else DRIVE.rotation_ns)
+def test_a_write_of_parts_of_physical_sectors_takes_one_more_turn() -> None:
+    for sector, sectors, aligned in ((80, 8, True), (80, 16, True), (84, 8, False), (80, 9, False)):
+        small, large = (
+            ModelledDisk(ALIGNED.text(physical_block_bytes=size)).closed_loop(
+                WRITE, [sector], sectors, depth=1
+            )
+            for size in (512, 4096)
+        )
+        more = int(large.latency_ns[0]) - int(small.latency_ns[0])
+        assert more == (0 if aligned else DRIVE.rotation_ns)
 
 
 def test_short_stroking_gains_what_the_intercept_lets_it_gain() -> None:

@@ -57,29 +57,24 @@ def trial(scratch: Path) -> Iterator[PrivateFolder]:
         yield folder
 
 
-@pytest.mark.parametrize(
-    ("where", "mode", "owners", "said"),
-    [
+def test_a_scratch_folder_that_others_could_exchange_is_refused(scratch: Path) -> None:
+    for where, mode, owners, said in (
         ("scratch", 0o777, (0, 0), "chmod go-w"),
         ("scratch", 0o775, (0, NOBODY), "chmod go-w"),
         ("scratch", 0o1777, (0, 0), "make a folder of your own in it"),
         ("scratch", 0o755, (NOBODY, NOBODY), "chown root"),
         ("", 0o777, (0, 0), "chmod go-w"),
         ("", 0o755, (NOBODY, NOBODY), "chown root"),
-    ],
-)
-def test_a_scratch_folder_that_others_could_exchange_is_refused(
-    scratch: Path, where: str, mode: int, owners: tuple[int, int], said: str
-) -> None:
-    place = scratch.parent / where
-    place.chmod(mode)
-    os.chown(place, *owners)
+    ):
+        place = scratch.parent / where
+        place.chmod(mode)
+        os.chown(place, *owners)
 
-    with pytest.raises(ToolError) as error:
-        runner_on(scratch).check([])
+        with pytest.raises(ToolError) as error:
+            runner_on(scratch).check([])
 
-    assert error.value.place == str(place)
-    assert said in (error.value.remedy or "")
+        assert error.value.place == str(place)
+        assert said in (error.value.remedy or "")
 
 
 def test_a_folder_that_only_the_owners_own_group_may_write_is_used_unless_a_list_adds_others(
@@ -162,14 +157,13 @@ def is_of(scratch: Path, loop: Path) -> bool:
     return backing.exists() and backing.read_text().startswith(str(scratch))
 
 
-@pytest.mark.parametrize("how", ["renamed", "deleted"])
-def test_a_loop_device_is_found_when_its_file_was_renamed_or_deleted(scratch: Path, how: str) -> None:
-    with private_folder(scratch, remove=remove_leftovers) as folder:
-        loop = Path(attach_images(folder, {"disk0": MIB})["disk0"])
-        image = folder.path / "disk0.img"
-        image.rename(scratch / "elsewhere") if how == "renamed" else image.unlink()
-
-    assert not is_of(scratch, loop)
+def test_a_loop_device_is_found_when_its_file_was_renamed_or_deleted(scratch: Path) -> None:
+    for how in ("renamed", "deleted"):
+        with private_folder(scratch, remove=remove_leftovers) as folder:
+            loop = Path(attach_images(folder, {"disk0": MIB})["disk0"])
+            image = folder.path / "disk0.img"
+            image.rename(scratch / "elsewhere") if how == "renamed" else image.unlink()
+        assert not is_of(scratch, loop)
 
 
 def test_a_loop_device_that_remains_is_an_error_which_names_it(scratch: Path) -> None:
@@ -354,15 +348,13 @@ def test_a_race_for_the_private_folder_is_never_won(scratch: Path, watched: Path
     assert made > 0
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o1777])
-def test_a_place_that_all_may_write_to_gets_no_private_folder(
-    scratch: Path, watched: Path, mode: int
-) -> None:
-    scratch.chmod(mode)
-    with racer(scratch, watched):
-        for _ in range(300):
-            with pytest.raises(LabError), trial(scratch):
-                pass
+def test_a_place_that_all_may_write_to_gets_no_private_folder(scratch: Path, watched: Path) -> None:
+    for mode in (0o777, 0o1777):
+        scratch.chmod(mode)
+        with racer(scratch, watched):
+            for _ in range(300):
+                with pytest.raises(LabError), trial(scratch):
+                    pass
 
 
 def test_a_private_folder_that_became_a_link_is_not_deleted_through(scratch: Path) -> None:

@@ -166,9 +166,8 @@ def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
     assert set(found(tmp_path, "ext4")) == {1, 2, 3, 4, 5, 6}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "cause"),
-    [
+def test_mistakes_of_a_search_are_found_before_it_runs(tmp_path: Path) -> None:
+    for before, after, cause in (
         ("rate = 200\n", "", "the search has no rate to begin at"),
         ("rate = 200\n", "rate = 2.5\n", "a search begins at a whole rate"),
         ("latency_ns_p99", "latency_p99", '"latency_p99" is no time that pgbench measures'),
@@ -182,12 +181,8 @@ def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
         ),
         ('metric = "latency_ns_p99", below = "20ms"', 'metric = "seeks_per_operation"', "is at_most"),
         ('"20ms" }', '"20ms", within = "0.1%" }', "a rate is found within 0.5 % to 100 %"),
-    ],
-)
-def test_mistakes_of_a_search_are_found_before_it_runs(
-    tmp_path: Path, before: str, after: str, cause: str
-) -> None:
-    assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
+    ):
+        assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
 
 
 def test_a_rate_is_searched_by_a_count_per_operation() -> None:

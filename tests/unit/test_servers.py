@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from strata.model.step import Step
 from strata.model.workload import WorkloadContext
 from strata.plan.compile import compile_trial
@@ -26,24 +24,29 @@ def refused(server: type[DatabaseServer], name: str, value: Setting = "1") -> st
     return "; ".join(f"{r.cause}: {r.remedy}" for r in server.diagnostics({name: value}))
 
 
-@pytest.mark.parametrize(
-    "name", ["datadir", "socket", "skip_networking", "loose_port", "data", "log_error", "max_connections"]
-)
-def test_settings_of_mariadb_that_would_break_the_trial_are_refused(name: str) -> None:
-    assert "given already" in refused(MariadbServer, name)
+def test_settings_of_mariadb_that_would_break_the_trial_are_refused() -> None:
+    for name in (
+        "datadir",
+        "socket",
+        "skip_networking",
+        "loose_port",
+        "data",
+        "log_error",
+        "max_connections",
+    ):
+        assert "given already" in refused(MariadbServer, name)
 
 
-@pytest.mark.parametrize(
-    "name", ["innodb_flush_log_at_trx_commit", "innodb_buffer_pool_size", "sync_binlog", "log_bin"]
-)
-def test_other_settings_are_not(name: str) -> None:
-    assert refused(MariadbServer, name) == ""
+def test_other_settings_are_not() -> None:
+    for name in ("innodb_flush_log_at_trx_commit", "innodb_buffer_pool_size", "sync_binlog", "log_bin"):
+        assert refused(MariadbServer, name) == ""
 
 
-@pytest.mark.parametrize("server", [MariadbServer, PostgresqlServer])
-@pytest.mark.parametrize(("name", "value"), [("Two Words", "1"), ("", "1"), ("init_connect", "a\nb")])
-def test_what_is_no_setting_is_refused(server: type[DatabaseServer], name: str, value: str) -> None:
-    assert refused(server, name, value)
+def test_what_is_no_setting_is_refused() -> None:
+    server: type[DatabaseServer]
+    for server in (MariadbServer, PostgresqlServer):
+        for name, value in (("Two Words", "1"), ("", "1"), ("init_connect", "a\nb")):
+            assert refused(server, name, value)
 
 
 def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
@@ -55,9 +58,9 @@ def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
     assert started.argv == step(mariadb(), "load-server").argv
 
 
-@pytest.mark.parametrize(
-    ("server", "name", "value", "verdict"),
-    [
+def test_settings_that_give_durability_away_are_marked() -> None:
+    server: type[DatabaseServer]
+    for server, name, value, verdict in (
         (PostgresqlServer, "fsync", False, "no"),
         (PostgresqlServer, "synchronous_commit", "off", "no"),
         (PostgresqlServer, "synchronous_commit", "local", "yes"),
@@ -66,17 +69,12 @@ def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
         (MariadbServer, "innodb_flush_log_at_trx_commit", 1, "yes"),
         (MariadbServer, "innodb_doublewrite", "OFF", "no"),
         (MariadbServer, "innodb_flush_method", "nosync", "no"),
-    ],
-)
-def test_settings_that_give_durability_away_are_marked(
-    server: type[DatabaseServer], name: str, value: Setting, verdict: str
-) -> None:
-    risks = list(server.power_risks({name: value}, whole_blocks=False))
-
-    assert [name in risk for risk in risks] == ([True] if verdict == "no" else [])
-    assert bool([*server.power_risks({name: value}, whole_blocks=True)]) == (
-        verdict == "no" and name not in server.tearing
-    )
+    ):
+        risks = list(server.power_risks({name: value}, whole_blocks=False))
+        assert [name in risk for risk in risks] == ([True] if verdict == "no" else [])
+        assert bool([*server.power_risks({name: value}, whole_blocks=True)]) == (
+            verdict == "no" and name not in server.tearing
+        )
 
 
 _STUDY = """
@@ -104,18 +102,18 @@ load = { workload = "pgbench", scale = 1, clients = 1, duration = "10s" }
 _HEAD = HEAD + disk("disk0", "null", "20GiB")
 
 
-@pytest.mark.parametrize("workload", ["alone", "two"])
-def test_settings_of_a_stack_precede_those_of_the_workload(tmp_path: Path, workload: str) -> None:
-    study = read(tmp_path, _HEAD + _STUDY)
+def test_settings_of_a_stack_precede_those_of_the_workload(tmp_path: Path) -> None:
+    for workload in ("alone", "two"):
+        study = read(tmp_path, _HEAD + _STUDY)
 
-    servers = {}
-    for stack in ("plain", "tuned"):
-        steps = compile_trial(study, stack, workload, 1).steps
-        (servers[stack],) = [step.argv for step in steps if step.id.endswith("-server")]
+        servers = {}
+        for stack in ("plain", "tuned"):
+            steps = compile_trial(study, stack, workload, 1).steps
+            (servers[stack],) = [step.argv for step in steps if step.id.endswith("-server")]
 
-    assert "full_page_writes=false" in servers["tuned"]
-    assert "full_page_writes=false" not in servers["plain"]
-    assert ("work_mem=8MB" in servers["tuned"]) == (workload == "alone")
+        assert "full_page_writes=false" in servers["tuned"]
+        assert "full_page_writes=false" not in servers["plain"]
+        assert ("work_mem=8MB" in servers["tuned"]) == (workload == "alone")
 
 
 def test_mistakes_in_the_settings_of_a_stack_are_found(tmp_path: Path) -> None:

@@ -114,18 +114,15 @@ def test_a_stack_that_loses_what_it_acknowledged_says_so(tmp_path: Path) -> None
     assert "sync = disabled" in other.risks[0]
 
 
-@pytest.mark.parametrize(
-    ("price", "cause"),
-    [
+def test_a_price_without_a_currency_is_refused(tmp_path: Path) -> None:
+    for price, cause in (
         ("price = 45", "a price has a currency"),
         ('price = "45"', "a price has a currency"),
         ('price = "EUR 45"', "is not a price"),
         ('price = "-1 EUR"', "is not a price"),
         ('price = ["45 EUR"]', "is not a price"),
-    ],
-)
-def test_a_price_without_a_currency_is_refused(tmp_path: Path, price: str, cause: str) -> None:
-    assert cause in mistakes(tmp_path, text(price=price))["devices.disk0.price"]
+    ):
+        assert cause in mistakes(tmp_path, text(price=price))["devices.disk0.price"]
 
 
 def test_two_currencies_are_refused(tmp_path: Path) -> None:
@@ -169,26 +166,21 @@ def test_the_commands_of_every_layer_are_a_script(name: str, tmp_path: Path) -> 
         assert "volume-key" not in script
 
 
-@pytest.mark.parametrize(
-    ("lost", "verdict", "said"),
-    [
+def test_power_cuts_of_the_study_say_whether_a_stack_is_durable(tmp_path: Path) -> None:
+    for lost, verdict, said in (
         (0, "sound", "yes (measured in 1 power cut)"),
         (7, "sound", "measured in 1 of 1 power cuts: 7 acknowledged operations lost"),
         (None, "sound", "yes"),  # nobody can say
         (None, "not mountable", "measured in 1 of 1 power cuts: not mountable after 1"),
-    ],
-)
-def test_power_cuts_of_the_study_say_whether_a_stack_is_durable(
-    tmp_path: Path, lost: int | None, verdict: str, said: str
-) -> None:
-    cut = {"stack": "mirror", "workload": "load", "seed": 1, "number": 1, "at_ns": 5, "verdict": verdict}
-    cuts = (PowerCutFinding.model_validate({**cut, "lost": lost, "acknowledged": lost and 70}),)
-    found = Capabilities(study="facts", probes=(), stacks={"mirror": ""}, cuts=cuts)
-    study = read(tmp_path, text())
+    ):
+        cut = {"stack": "mirror", "workload": "load", "seed": 1, "number": 1, "at_ns": 5, "verdict": verdict}
+        cuts = (PowerCutFinding.model_validate({**cut, "lost": lost, "acknowledged": lost and 70}),)
+        found = Capabilities(study="facts", probes=(), stacks={"mirror": ""}, cuts=cuts)
+        study = read(tmp_path, text())
 
-    row = next(
-        line for line in markdown(facts_table(facts_of(study, found))).splitlines() if "mirror" in line
-    )
+        row = next(
+            line for line in markdown(facts_table(facts_of(study, found))).splitlines() if "mirror" in line
+        )
 
-    assert said in row
-    assert row.count("measured") == said.count("measured")
+        assert said in row
+        assert row.count("measured") == said.count("measured")

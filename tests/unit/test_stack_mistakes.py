@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
 from study_texts import mistakes, read, stack_text
@@ -72,9 +70,8 @@ def found(folder: Path, layers: str, disks: int) -> dict[str, str]:
     return mistakes(folder, stack_text(layers, disks, FIO, model="null", capacity="8GiB"))
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
+def test_a_layer_by_its_name_elsewhere_is_refused_with_its_name_here(tmp_path: Path) -> None:
+    for name, meant in (
         ("lxd", '"incus"'),
         ("LXC", '"incus"'),
         ("container", '"incus" or "nspawn"'),
@@ -87,15 +84,10 @@ def found(folder: Path, layers: str, disks: int) -> dict[str, str]:
         ("mdadm", '"md"'),
         ("luks", '"crypt"'),
         ("dm-crypt", '"crypt"'),
-    ],
-)
-def test_a_layer_by_its_name_elsewhere_is_refused_with_its_name_here(
-    name: str, meant: str, tmp_path: Path
-) -> None:
-    said = found(tmp_path, f'{{ layer = "{name}" }}', 1)
-
-    assert list(said) == [f"{LAYER}[0].layer"]
-    assert said[f"{LAYER}[0].layer"].endswith(f'there is no layer "{name}"\n  did you mean {meant}?')
+    ):
+        said = found(tmp_path, f'{{ layer = "{name}" }}', 1)
+        assert list(said) == [f"{LAYER}[0].layer"]
+        assert said[f"{LAYER}[0].layer"].endswith(f'there is no layer "{name}"\n  did you mean {meant}?')
 
 
 def test_no_layer_is_called_as_another_is_named() -> None:
@@ -104,15 +96,12 @@ def test_no_layer_is_called_as_another_is_named() -> None:
     assert not [each for layer in known.values() for each in layer.also_called if each in known]
 
 
-@pytest.mark.parametrize(("layers", "disks", "key", "cause", "remedy"), MISTAKES)
-def test_a_wrong_stack_is_refused_at_its_key_with_the_remedy(  # noqa: PLR0917  the columns of the table
-    layers: str, disks: int, key: str, cause: str, remedy: str, tmp_path: Path
-) -> None:
-    said = found(tmp_path, layers, disks)
-
-    assert list(said) == [LAYER + key]
-    assert cause in said[LAYER + key]
-    assert remedy in said[LAYER + key]
+def test_a_wrong_stack_is_refused_at_its_key_with_the_remedy(tmp_path: Path) -> None:
+    for layers, disks, key, cause, remedy in MISTAKES:
+        said = found(tmp_path, layers, disks)
+        assert list(said) == [LAYER + key]
+        assert cause in said[LAYER + key]
+        assert remedy in said[LAYER + key]
 
 
 def test_a_device_is_used_once_in_a_stack(tmp_path: Path) -> None:

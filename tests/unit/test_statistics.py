@@ -127,19 +127,19 @@ def test_a_latency_of_0_counts_as_the_histograms_unit() -> None:
     assert (found.estimate, found.interval) == (1.0, None)
 
 
-@pytest.mark.parametrize("others", [(1, 2, 3), (4, 5, 6)])
-def test_a_merged_percentile_is_not_compared_with_a_mean_of_percentiles(others: tuple[int, ...]) -> None:
-    texts = {seed: encoded(*range(1000 * seed, 3000 * seed, 10)) for seed in (1, 2, 3)}
-    values = {seed: decode(text).get_value_at_percentile(99.0) for seed, text in texts.items()}
-    whole = Series(values, 99.0, texts)
-    partial = Series(dict(zip(others, values.values(), strict=True)), 99.0, {others[0]: texts[1]})
-    assert isinstance(whole.level([1, 2, 3]), PercentileLevel)
-    assert isinstance(partial.level([*others]), MeanLevel)
+def test_a_merged_percentile_is_not_compared_with_a_mean_of_percentiles() -> None:
+    for others in ((1, 2, 3), (4, 5, 6)):
+        texts = {seed: encoded(*range(1000 * seed, 3000 * seed, 10)) for seed in (1, 2, 3)}
+        values = {seed: decode(text).get_value_at_percentile(99.0) for seed, text in texts.items()}
+        whole = Series(values, 99.0, texts)
+        partial = Series(dict(zip(others, values.values(), strict=True)), 99.0, {others[0]: texts[1]})
+        assert isinstance(whole.level([1, 2, 3]), PercentileLevel)
+        assert isinstance(partial.level([*others]), MeanLevel)
 
-    found = compare(whole, partial)
+        found = compare(whole, partial)
 
-    assert found is not None
-    assert found.ratio == pytest.approx(1.0)
+        assert found is not None
+        assert found.ratio == pytest.approx(1.0)
 
 
 def test_the_gain_has_an_interval_however_wide_it_is() -> None:

@@ -105,15 +105,14 @@ def test_the_interval_reaches_further_to_where_the_long_tail_lies() -> None:
     assert math.log(present(found.interval).high) - log > 1.2 * (log - math.log(present(found.interval).low))
 
 
-@pytest.mark.parametrize(("n", "shape"), [(n, shape) for n in (6, 10, 20) for shape in SHAPES])
-def test_the_interval_covers_what_it_says(n: int, shape: str) -> None:
+def test_the_interval_covers_what_it_says() -> None:
     """Of 20 000 samples of one seed; by `python -m bench.coverage` the other methods cover less or more."""
-    known = SHAPES[shape]
-    low, high = interval_of_means(known.draw(np.random.default_rng(11), (20_000, n)))
-    covered = float(((low <= known.mean) & (known.mean <= high)).mean())
-
-    # A distribution without tails is covered a little too well: 97.1 % of ten.
-    assert 0.93 <= covered <= (0.975 if shape == "uniform" else 0.97)
+    for n, shape in [(n, shape) for n in (6, 10, 20) for shape in SHAPES]:
+        known = SHAPES[shape]
+        low, high = interval_of_means(known.draw(np.random.default_rng(11), (20_000, n)))
+        covered = float(((low <= known.mean) & (known.mean <= high)).mean())
+        # A distribution without tails is covered a little too well: 97.1 % of ten.
+        assert 0.93 <= covered <= (0.975 if shape == "uniform" else 0.97)
 
 
 def test_students_interval_does_not_cover_enough_of_very_skewed_values() -> None:
@@ -125,14 +124,13 @@ def test_students_interval_does_not_cover_enough_of_very_skewed_values() -> None
     assert ((low <= known.mean) & (known.mean <= high)).mean() < 0.91
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 9])
-def test_many_intervals_at_once_are_what_each_is_alone(n: int) -> None:
-    logs = np.random.default_rng(5).normal(0, 0.1, (20, n))
-    low, high = interval_of_means(logs)
-
-    for row, *ends in zip(logs, low, high, strict=True):
-        alone = present(interval_of(n, MeanLevel(np.exp(row))))
-        assert [math.log(alone.low), math.log(alone.high)] == pytest.approx(ends, rel=1e-9, abs=1e-12)
+def test_many_intervals_at_once_are_what_each_is_alone() -> None:
+    for n in (3, 4, 5, 9):
+        logs = np.random.default_rng(5).normal(0, 0.1, (20, n))
+        low, high = interval_of_means(logs)
+        for row, *ends in zip(logs, low, high, strict=True):
+            alone = present(interval_of(n, MeanLevel(np.exp(row))))
+            assert [math.log(alone.low), math.log(alone.high)] == pytest.approx(ends, rel=1e-9, abs=1e-12)
 
 
 def test_a_seed_far_off_widens_the_interval_and_is_no_error() -> None:
@@ -144,31 +142,32 @@ def test_a_seed_far_off_widens_the_interval_and_is_no_error() -> None:
     assert 0.5 < high < 10
 
 
-@pytest.mark.parametrize("factor", [1.0, 2.0, 1 / 3, 1.05])
-@pytest.mark.parametrize("n", [3, 4, 6, 20])
-def test_equal_ratios_give_that_ratio_and_an_interval_of_no_width(factor: float, n: int) -> None:
-    values = {seed: 100.0 * 1.7**seed for seed in range(n)}
+def test_equal_ratios_give_that_ratio_and_an_interval_of_no_width() -> None:
+    for factor in (1.0, 2.0, 1 / 3, 1.05):
+        for n in (3, 4, 6, 20):
+            values = {seed: 100.0 * 1.7**seed for seed in range(n)}
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ratio = compare(Series({seed: factor * value for seed, value in values.items()}), Series(values))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                ratio = compare(
+                    Series({seed: factor * value for seed, value in values.items()}), Series(values)
+                )
 
-    assert ratio is not None
-    assert ratio.interval is not None
-    if factor in (1.0, 2.0):
-        assert (ratio.ratio, ratio.interval.low, ratio.interval.high, ratio.shift) == (factor,) * 4
-    else:  # the products are rounded
-        assert ratio.interval.low == ratio.interval.high == ratio.ratio
-        assert ratio.ratio == pytest.approx(factor, rel=1e-12)
+            assert ratio is not None
+            assert ratio.interval is not None
+            if factor in (1.0, 2.0):
+                assert (ratio.ratio, ratio.interval.low, ratio.interval.high, ratio.shift) == (factor,) * 4
+            else:  # the products are rounded
+                assert ratio.interval.low == ratio.interval.high == ratio.ratio
+                assert ratio.ratio == pytest.approx(factor, rel=1e-12)
 
 
-@pytest.mark.parametrize("value", [0.0, -3.0, 7.0])
-def test_equal_values_give_that_value_and_no_interval(value: float) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        summary = summarize(series(*[value] * 6))
-
-    assert (summary.estimate, summary.interval) == (value, None)
+def test_equal_values_give_that_value_and_no_interval() -> None:
+    for value in (0.0, -3.0, 7.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            summary = summarize(series(*[value] * 6))
+        assert (summary.estimate, summary.interval) == (value, None)
 
 
 def distribution(factors: np.ndarray, latencies: int = 2000) -> Distribution:
@@ -201,25 +200,21 @@ class Merged:
         return self._mean.at(positions)
 
 
-@pytest.mark.parametrize("n", [4, 6, 7])
-def test_where_both_can_be_known_the_bootstrap_gives_the_interval_of_the_values(n: int) -> None:
-    values = np.random.default_rng(n).lognormal(0, 0.2, n)
-
-    plain, bootstrapped = interval_of(n, MeanLevel(values)), interval_of(n, Merged(values))
-
-    assert [present(bootstrapped).low, present(bootstrapped).high] == pytest.approx(
-        [present(plain).low, present(plain).high], rel=1e-9
-    )
+def test_where_both_can_be_known_the_bootstrap_gives_the_interval_of_the_values() -> None:
+    for n in (4, 6, 7):
+        values = np.random.default_rng(n).lognormal(0, 0.2, n)
+        plain, bootstrapped = interval_of(n, MeanLevel(values)), interval_of(n, Merged(values))
+        assert [present(bootstrapped).low, present(bootstrapped).high] == pytest.approx(
+            [present(plain).low, present(plain).high], rel=1e-9
+        )
 
 
-@pytest.mark.parametrize("n", [3, 6, 9])
-def test_the_interval_of_a_merged_percentile_says_that_it_is_bootstrapped(n: int) -> None:
-    level = PercentileLevel(distribution(np.linspace(0.9, 1.1, n)), 99.0)
-
-    found = present(interval_of(n, level))
-
-    assert "bootstrapped" in found.method
-    assert found.low < float(level.at(np.arange(n)[np.newaxis])[0]) < found.high
+def test_the_interval_of_a_merged_percentile_says_that_it_is_bootstrapped() -> None:
+    for n in (3, 6, 9):
+        level = PercentileLevel(distribution(np.linspace(0.9, 1.1, n)), 99.0)
+        found = present(interval_of(n, level))
+        assert "bootstrapped" in found.method
+        assert found.low < float(level.at(np.arange(n)[np.newaxis])[0]) < found.high
 
 
 def test_without_pairs_the_interval_is_welchs_of_scipy_but_for_the_skewness() -> None:

@@ -55,9 +55,8 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
     assert shown == 'line 14, stacks.ext4.layers[0].mout: unknown key "mout"\n  did you mean "mount"?'
 
 
-@pytest.mark.parametrize(
-    ("sound", "wrong", "key", "cause", "remedy"),
-    [
+def test_what_is_wrong_is_named_with_its_remedy(tmp_path: Path) -> None:
+    for sound, wrong, key, cause, remedy in (
         ("seeds = [1, 2]", "seeds = []", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
         ("seeds = [1, 2]", "", "study.seeds", "missing", "seeds = [1, 2, 3]"),
         ("seeds = [1, 2]", "seeds = 0", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
@@ -97,28 +96,20 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
         ("scale = 10", "scale = 10\njobs = 11", "workloads.oltp.jobs", "more threads", "lower jobs"),
         ('data = "raid1"', 'data = "raid6"', "stacks.btrfs.layers[0].data", "needs 3 disks", "raid10"),
         ('data = "raid1"', 'data = "raid2"', "stacks.btrfs.layers[0].data", "not valid", "raid"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_remedy(  # noqa: PLR0917  the columns of the table above
-    tmp_path: Path, sound: str, wrong: str, key: str, cause: str, remedy: str
-) -> None:
-    assert sound in SOUND
-
-    found = mistakes(tmp_path, SOUND.replace(sound, wrong, 1))
-
-    assert key in found, found
-    assert cause in found[key]
-    assert remedy in found[key]
+    ):
+        assert sound in SOUND
+        found = mistakes(tmp_path, SOUND.replace(sound, wrong, 1))
+        assert key in found, found
+        assert cause in found[key]
+        assert remedy in found[key]
 
 
-@pytest.mark.parametrize("kind", ["devices", "stacks", "workloads"])
-def test_a_study_without_one_of_its_factors_is_refused(tmp_path: Path, kind: str) -> None:
-    text = "\n\n".join(part for part in SOUND.split("\n\n") if not part.startswith(f"[{kind}"))
-
-    found = mistakes(tmp_path, text)
-
-    assert f"there are no {kind}" in found[kind]
-    assert f"[{kind}." in found[kind]
+def test_a_study_without_one_of_its_factors_is_refused(tmp_path: Path) -> None:
+    for kind in ("devices", "stacks", "workloads"):
+        text = "\n\n".join(part for part in SOUND.split("\n\n") if not part.startswith(f"[{kind}"))
+        found = mistakes(tmp_path, text)
+        assert f"there are no {kind}" in found[kind]
+        assert f"[{kind}." in found[kind]
 
 
 def test_an_empty_file_is_refused_with_everything_it_lacks(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from strata.advice.advise import advise
 from strata.advice.uses import Need
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.experiment.strategies.power_cuts import drawn_cuts, uncut
+from strata.model.survival import Kept
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -53,26 +54,22 @@ def refused(folder: Path, text: str) -> str:
 
 
 def test_all_mistakes_of_the_table_are_told_at_once(tmp_path: Path) -> None:
-    said = refused(tmp_path, TEXT + '[survival]\npower_cuts = -1\ndisk_loss = "yes"\nfire = true\n')
-
-    assert {name for name in ("power_cuts", "disk_loss", "fire") if f"survival.{name}" in said} == {
-        *("power_cuts", "disk_loss", "fire")
-    }
-
-
-def test_a_table_that_asks_for_nothing_or_for_no_instant_is_refused(tmp_path: Path) -> None:
     short = TEXT.replace('duration = "2s"', 'duration = "1s"')
+    priced = TEXT.replace("[devices.disk0]\n", "[devices.disk0]\nprice = 45\n")
+    variant = DATABASE.replace("workloads.oltp", "workloads.oltp-degraded")
+    three = ("survival.power_cuts", "survival.disk_loss", "survival.fire")
 
-    assert "nothing is to be survived" in refused(tmp_path, f"{TEXT}[survival]\n")
-    assert "in which an instant could be drawn" in refused(tmp_path, short + SURVIVAL)
-
-
-def test_unknown_workloads_are_named_with_the_valid_ones_and_none_is_refused(tmp_path: Path) -> None:
-    wrong = refused(tmp_path, f'{TEXT}{DATABASE}{SURVIVAL}workloads = ["oltb"]\n')
-
-    assert 'there is no workload "oltb"' in wrong
-    assert 'did you mean "oltp"?' in wrong
-    assert "no workload is named" in refused(tmp_path, f"{TEXT}{SURVIVAL}workloads = []\n")
+    for text, *causes in (
+        (TEXT + '[survival]\npower_cuts = -1\ndisk_loss = "yes"\nfire = true\n', *three),
+        (f"{TEXT}[survival]\n", "nothing is to be survived"),
+        (short + SURVIVAL, "in which an instant could be drawn"),
+        (f'{TEXT}{DATABASE}{SURVIVAL}workloads = ["oltb"]\n', 'no workload "oltb"', 'mean "oltp"?'),
+        (f"{TEXT}{SURVIVAL}workloads = []\n", "no workload is named"),
+        (f"{MIRROR}{DATABASE}{variant}[survival]\ndisk_loss = true\n", "has the name of a variant"),
+        (f"{priced}[survival]\npower_cuts = 2.5\n", "a price has a currency", "survival.power_cuts"),
+    ):
+        said = refused(tmp_path, text)
+        assert all(cause in said for cause in causes), said
 
 
 def test_failures_are_tried_under_the_chosen_workloads_alone(tmp_path: Path) -> None:
@@ -118,24 +115,17 @@ def test_the_plan_asks_beside_the_load_what_is_acknowledged_and_then_cuts(tmp_pa
     assert [*lanes].index("acknowledged") < [*lanes].index("power-cut")
 
 
-@pytest.mark.parametrize(
-    ("left", "lost", "damage"),
-    [
+def test_acknowledged_transactions_are_counted_again() -> None:
+    said = "740:751:742,745|70\n"
+    for left, lost, damage in (
         ("70 12|12|12|12", 0, ""),
         ("64 12|12|12|12", 6, ""),
         ("64", 6, ""),  # the balances could not be read
         ("", 70, ""),  # nothing could
         ("70 12|11|12|12", 0, "the balances of accounts differ from the history"),
-    ],
-)
-def test_acknowledged_transactions_are_counted_again(left: str, lost: int, damage: str) -> None:
-    outputs = {name: StepOutput(f"{text}\n") for name, text in zip(VERIFIED, left.split(), strict=False)}
-    kept = LOAD.kept("740:751:742,745|70\n", Outputs(outputs))
-
-    assert (kept.acknowledged, kept.lost, kept.damage) == (70, lost, damage)
-
-
-def test_a_garbled_count_is_an_error() -> None:
+    ):
+        outputs = {name: StepOutput(f"{text}\n") for name, text in zip(VERIFIED, left.split(), strict=False)}
+        assert LOAD.kept(said, Outputs(outputs)) == Kept(70, lost, damage)
     with pytest.raises(RunError, match="of another form"):
         LOAD.kept("740:751:'; DROP TABLE x|70\n", Outputs({}))
 
@@ -289,14 +279,6 @@ def test_each_workload_is_also_measured_with_a_disk_lost_where_a_stack_survives_
     ) == 1
 
 
-def test_a_workload_with_the_name_of_a_variant_is_refused(tmp_path: Path) -> None:
-    other = DATABASE.replace("workloads.oltp", "workloads.oltp-degraded")
-
-    said = refused(tmp_path, f"{MIRROR}{DATABASE}{other}[survival]\ndisk_loss = true\n")
-
-    assert 'the workload "oltp-degraded" has the name of a variant' in said
-
-
 def test_a_use_is_not_judged_by_the_speed_with_a_disk_lost() -> None:
     results = study({"a": {"database": around(300)}, "b": {"database": around(100)}}, risks={})
     lost = results.snapshot.described["workloads"]["database"] | {"before_measure": ["lose-disk"]}
@@ -308,12 +290,3 @@ def test_a_use_is_not_judged_by_the_speed_with_a_disk_lost() -> None:
     ]
 
     assert verdicts == ["clear", "cannot say"]
-
-
-def test_a_price_without_a_currency_and_a_key_of_survival_are_told_together(tmp_path: Path) -> None:
-    priced = TEXT.replace("[devices.disk0]\n", "[devices.disk0]\nprice = 45\n")
-
-    said = refused(tmp_path, f"{priced}[survival]\npower_cuts = 2.5\n")
-
-    assert "a price has a currency" in said
-    assert "survival.power_cuts" in said

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import pytest
 from layer_factory import GIB, context, on, refused_keys
 
 from strata.layers.md import Md
@@ -79,31 +78,28 @@ def test_what_the_stacks_have_in_common_or_differ_in_among_much_else_is_not_warn
     assert not found(tmp_path, text(DISKS, level, "1GiB"))
 
 
-@pytest.mark.parametrize(
-    "name", ["showcase", "layers", "four-guests", "quickstart", "database-nvme", "lost-disk"]
-)
-def test_a_bundled_study_is_not_warned_of_what_it_does_not_compare(name: str) -> None:
-    assert not untouched(load_study(PROJECT / "studies" / f"{name}.toml", catalogue()))
+def test_a_bundled_study_is_not_warned_of_what_it_does_not_compare() -> None:
+    for name in ("showcase", "layers", "four-guests", "quickstart", "database-nvme", "lost-disk"):
+        assert not untouched(load_study(PROJECT / "studies" / f"{name}.toml", catalogue()))
 
 
-@pytest.mark.parametrize(
-    ("layer", "keys"),
-    [("bcache", ', mode = "writeback"'), ("dm-cache", ', mode = "writeback"'), ("dm-writecache", "")],
-)
-def test_a_cache_larger_than_the_data_is_warned_of_beside_the_stack_without_it(
-    layer: str, keys: str, tmp_path: Path
-) -> None:
-    cache = f'{{ layer = "{layer}", cache = "ssd"{keys} }}'
-    stacks = {
-        "cached": f'devices = ["d0"]\nlayers = [{cache}, {{ layer = "ext4" }}]',
-        "plain": 'devices = ["d0"]\nlayers = [{ layer = "ext4" }]',
-    }
+def test_a_cache_larger_than_the_data_is_warned_of_beside_the_stack_without_it(tmp_path: Path) -> None:
+    for layer, keys in (
+        ("bcache", ', mode = "writeback"'),
+        ("dm-cache", ', mode = "writeback"'),
+        ("dm-writecache", ""),
+    ):
+        cache = f'{{ layer = "{layer}", cache = "ssd"{keys} }}'
+        stacks = {
+            "cached": f'devices = ["d0"]\nlayers = [{cache}, {{ layer = "ext4" }}]',
+            "plain": 'devices = ["d0"]\nlayers = [{ layer = "ext4" }]',
+        }
 
-    small = found(tmp_path, text(HDD_AND_SSD, stacks, "4GiB"))
+        small = found(tmp_path, text(HDD_AND_SSD, stacks, "4GiB"))
 
-    assert list(small) == ["cached.rw"]
-    assert f"4 GiB of data fit into the cache of {layer} of 8 GiB" in small["cached.rw"]
-    assert not found(tmp_path, text(HDD_AND_SSD, stacks, "16GiB"))
+        assert list(small) == ["cached.rw"]
+        assert f"4 GiB of data fit into the cache of {layer} of 8 GiB" in small["cached.rw"]
+        assert not found(tmp_path, text(HDD_AND_SSD, stacks, "16GiB"))
 
 
 def test_a_second_cache_of_zfs_and_a_log_of_a_size_are_structures_too(tmp_path: Path) -> None:
@@ -192,13 +188,11 @@ def test_the_regions_of_a_bitmap_are_those_of_mdadm() -> None:
     assert any("--bitmap-chunk=131072" in step.argv for step in layer.build(context("md", 3)))
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
+def test_a_region_that_the_bitmap_cannot_have_is_refused() -> None:
+    keys: dict[str, Any]
+    for keys in (
         {"level": 0, "bitmap_chunk": "64MiB"},
         {"level": 5, "bitmap": "none", "bitmap_chunk": "64MiB"},
         {"level": 5, "bitmap_chunk": "4KiB"},
-    ],
-)
-def test_a_region_that_the_bitmap_cannot_have_is_refused(keys: dict[str, object]) -> None:
-    assert refused_keys(Md.model_validate(keys), on(8, 8, 8)) == ["bitmap_chunk"]
+    ):
+        assert refused_keys(Md.model_validate(keys), on(8, 8, 8)) == ["bitmap_chunk"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from checked_trials import BUFFERED, FIO, LONG, SAVED, Log, checks, finished, judged, trial
 from execution_factory import TEXT
 from results_factory import S
@@ -86,45 +85,21 @@ def test_a_few_requests_among_very_many_operations_do_not_make_a_window_of_the_d
     assert verdicts(1_000)["did-io-in-window"] == "yes"
 
 
-@pytest.mark.parametrize(
-    ("disk_busy_ns", "computing_ns", "more", "verdict"),
-    [
-        (7 * S, 0, "", "yes"),
-        (4 * S, 7 * S, "", "yes"),  # one request at a time: disk and processor take turns
-        (0, 12 * S, "", "yes"),
-        (4 * S, S, "", "no"),
-        (4 * S, S, "options = { rate_iops = 100 }\n", "yes"),
-    ],
-)
-def test_a_load_that_waits_for_neither_disk_nor_processor_is_found(
-    disk_busy_ns: int, computing_ns: int, more: str, verdict: str, tmp_path: Path
-) -> None:
-    found = checks(tmp_path, text=LONG + more, disk_busy_ns=disk_busy_ns, computing_ns=computing_ns)
+def test_a_load_that_waits_for_neither_disk_nor_processor_is_found(tmp_path: Path) -> None:
+    short = LONG.replace('duration = "12s"', 'duration = "200ms"')  # its step takes 12 s, start included
 
-    assert found["limited"].verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("busy_ms", "verdict"),
-    [
-        (90, "no"),  # idle even if all of it were in the window
-        (110, "yes"),
-    ],
-)
-def test_a_short_window_is_judged_without_the_loads_start(busy_ms: int, verdict: str, tmp_path: Path) -> None:
-    short = LONG.replace('duration = "12s"', 'duration = "200ms"')
-
-    found = checks(tmp_path, text=short, disk_busy_ns=busy_ms * S // 1000)  # the step takes 12 s
-
-    assert found["limited"].verdict == verdict
-
-
-def test_a_start_that_may_be_all_of_the_computing_leaves_a_short_window_undecided(tmp_path: Path) -> None:
-    short = LONG.replace('duration = "12s"', 'duration = "200ms"')
-
-    found = checks(tmp_path, text=short, disk_busy_ns=0, computing_ns=S)
-
-    assert found["limited"].verdict == "unknown"
+    for text, disk_busy_ns, computing_ns, verdict in (
+        (LONG, 7 * S, 0, "yes"),
+        (LONG, 4 * S, 7 * S, "yes"),  # one request at a time: disk and processor take turns
+        (LONG, 0, 12 * S, "yes"),
+        (LONG, 4 * S, S, "no"),
+        (LONG + "options = { rate_iops = 100 }\n", 4 * S, S, "yes"),
+        (short, 90 * S // 1000, 0, "no"),  # idle even if all of it were in the window
+        (short, 110 * S // 1000, 0, "yes"),
+        (short, 0, S, "unknown"),  # the start may be all of the computing
+    ):
+        found = checks(tmp_path, text=text, disk_busy_ns=disk_busy_ns, computing_ns=computing_ns)
+        assert found["limited"].verdict == verdict, (text, disk_busy_ns, computing_ns)
 
 
 def test_of_a_stripe_all_disks_together_count(tmp_path: Path) -> None:
@@ -146,31 +121,24 @@ def test_of_a_stripe_all_disks_together_count(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("cpu", "headline"), [("free", False), ("generic-server-2024", True)])
-@pytest.mark.parametrize("reads_ms", [0, 500])
-def test_what_is_nothing_but_a_charge_is_no_headline(
-    cpu: str, headline: bool, reads_ms: int, tmp_path: Path
-) -> None:
-    text = LONG.replace("[study]", f'[study]\ncpu = "{cpu}"')
-    trial = finished(tmp_path, text=text, disk_busy_ns=reads_ms * S // 1000)
-    rates = [Metric.of(name, 5e6, "1/s", headline=True) for name in ("stats_per_s", "reads_per_s")]
-
-    found = without_charges(rates, trial)
-
-    assert [each.headline for each in found] == [headline or reads_ms > 0] * 2
+def test_what_is_nothing_but_a_charge_is_no_headline(tmp_path: Path) -> None:
+    for cpu, headline in (("free", False), ("generic-server-2024", True)):
+        for reads_ms in (0, 500):
+            text = LONG.replace("[study]", f'[study]\ncpu = "{cpu}"')
+            trial = finished(tmp_path, text=text, disk_busy_ns=reads_ms * S // 1000)
+            rates = [Metric.of(name, 5e6, "1/s", headline=True) for name in ("stats_per_s", "reads_per_s")]
+            found = without_charges(rates, trial)
+            assert [each.headline for each in found] == [headline or reads_ms > 0] * 2
 
 
-@pytest.mark.parametrize(("computing_ns", "verdict"), [(12 * S, "yes"), (S, "no")])
-def test_without_disks_the_processors_decide_whether_anything_was_busy(
-    computing_ns: int, verdict: str, tmp_path: Path
-) -> None:
-    trial = finished(tmp_path, computing_ns=computing_ns)
-    trial.events.accounts.clear()
-    found = {each.name: each for each in judged(trial)}
-
-    assert found["limited"].verdict == verdict
-    waited = "the processors" if verdict == "yes" else "neither disks nor processors"
-    assert found["limited"].detail.startswith(f"it waited for {waited}: there are no disks")
+def test_without_disks_the_processors_decide_whether_anything_was_busy(tmp_path: Path) -> None:
+    for computing_ns, verdict in ((12 * S, "yes"), (S, "no")):
+        trial = finished(tmp_path, computing_ns=computing_ns)
+        trial.events.accounts.clear()
+        found = {each.name: each for each in judged(trial)}
+        assert found["limited"].verdict == verdict
+        waited = "the processors" if verdict == "yes" else "neither disks nor processors"
+        assert found["limited"].detail.startswith(f"it waited for {waited}: there are no disks")
 
 
 def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
@@ -182,49 +150,36 @@ def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
     assert "page cache" in found["did-io-in-window"].detail
 
 
-@pytest.mark.parametrize(
-    ("size", "verdict", "says"),
-    [("512MiB", "no", "fit into the machine's memory of 1 GiB"), ("1536MiB", "yes", "twice the memory"),
-     ("2GiB", "yes", "at least twice")],
-)  # fmt: skip
-def test_the_data_are_held_against_the_labs_memory(
-    size: str, verdict: str, says: str, tmp_path: Path
-) -> None:
-    text = BUFFERED.replace('size = "3GiB"', f'size = "{size}"')
-
-    found = checks(tmp_path, text=text)["larger-than-memory"]
-
-    assert found.verdict == verdict
-    assert says in found.detail
-    assert "bonnie++" in found.detail or verdict == "no"
+def test_the_data_are_held_against_the_labs_memory(tmp_path: Path) -> None:
+    for size, verdict, says in (
+        ("512MiB", "no", "fit into the machine's memory of 1 GiB"),
+        ("1536MiB", "yes", "twice the memory"),
+        ("2GiB", "yes", "at least twice"),
+    ):
+        found = checks(tmp_path, text=BUFFERED.replace('size = "3GiB"', f'size = "{size}"'))
+        assert found["larger-than-memory"].verdict == verdict
+        assert says in found["larger-than-memory"].detail
 
 
-@pytest.mark.parametrize(
-    ("layers", "verdict"),
-    [
+def test_direct_io_has_no_memory_to_fit_into_unless_a_layer_caches_it(tmp_path: Path) -> None:
+    for layers, verdict in (
         ('{ layer = "ext4" }', "yes"),
         ('{ layer = "zpool" }, { layer = "zfs" }', "no"),
         ('{ layer = "ext4" }, { layer = "raw", cache = "writeback" }, { layer = "ext4" }', "no"),
-    ],
-)
-def test_direct_io_has_no_memory_to_fit_into_unless_a_layer_caches_it(
-    layers: str, verdict: str, tmp_path: Path
-) -> None:
-    text = LONG.replace('size = "3GiB"', 'size = "512MiB"').replace('{ layer = "ext4" }', layers)
-
-    assert checks(tmp_path, text=text)["larger-than-memory"].verdict == verdict
+    ):
+        text = LONG.replace('size = "3GiB"', 'size = "512MiB"').replace('{ layer = "ext4" }', layers)
+        assert checks(tmp_path, text=text)["larger-than-memory"].verdict == verdict
 
 
-@pytest.mark.parametrize(("tells", "verdict"), [(True, "yes"), (False, "unknown")])
-def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(
-    tells: bool, verdict: str, tmp_path: Path
-) -> None:
-    trial = finished(tmp_path, text=BUFFERED, tells_memory=tells)
-    assert trial.events.start is not None
-    start = trial.events.start.model_copy(update={"runner": "host"})
-    found = {each.name: each for each in judged(replace(trial, events=replace(trial.events, start=start)))}
-
-    assert found["larger-than-memory"].verdict == verdict
+def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(tmp_path: Path) -> None:
+    for tells, verdict in ((True, "yes"), (False, "unknown")):
+        trial = finished(tmp_path, text=BUFFERED, tells_memory=tells)
+        assert trial.events.start is not None
+        start = trial.events.start.model_copy(update={"runner": "host"})
+        found = {
+            each.name: each for each in judged(replace(trial, events=replace(trial.events, start=start)))
+        }
+        assert found["larger-than-memory"].verdict == verdict
 
 
 TENANTS = """
@@ -249,12 +204,11 @@ def tenants_checks(folder: Path, status: str, text: str = TENANTS) -> list[Check
     return judged(finished(folder, text=TEXT.partition("[workloads")[0] + text, outputs=outputs))
 
 
-@pytest.mark.parametrize(("state", "verdict"), [("ii", "yes"), ("iU", "no")])
-def test_what_a_tenant_ran_before_its_load_is_asked_too(state: str, verdict: str, tmp_path: Path) -> None:
-    found = tenants_checks(tmp_path, f"{state}  base-files 340\n")
-    check = next(each for each in found if each.name == "before-packages-installed")
-
-    assert (check.tenant, check.verdict, check.required) == ("blog", verdict, True)
+def test_what_a_tenant_ran_before_its_load_is_asked_too(tmp_path: Path) -> None:
+    for state, verdict in (("ii", "yes"), ("iU", "no")):
+        found = tenants_checks(tmp_path, f"{state}  base-files 340\n")
+        check = next(each for each in found if each.name == "before-packages-installed")
+        assert (check.tenant, check.verdict, check.required) == ("blog", verdict, True)
 
 
 def test_no_tenant_is_without_a_verdict_on_its_steady_state(tmp_path: Path) -> None:
@@ -324,18 +278,13 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     assert not any("did not come to its end" in reason for reason in reasons)
 
 
-@pytest.mark.parametrize(("default_ms", "verdict"), [(0, "yes"), (4, "yes"), (400, "no")])
-def test_programs_without_a_price_are_named_with_their_share_of_the_time(
-    default_ms: int, verdict: str, tmp_path: Path
-) -> None:
-    ps = default_ms * 10**9
-    counted = {"user_ps": 10**12, "unpriced_calls:my-tool": default_ms * 10, "unpriced_ps:my-tool": ps}
-    counted["unpriced_faults:my-tool"] = default_ms
+def test_programs_without_a_price_are_named_with_their_share_of_the_time(tmp_path: Path) -> None:
+    for default_ms, verdict in ((0, "yes"), (4, "yes"), (400, "no")):
+        counted = {"user_ps": 10**12, "unpriced_calls:my-tool": default_ms * 10}
+        counted |= {"unpriced_ps:my-tool": default_ms * 10**9, "unpriced_faults:my-tool": default_ms}
+        priced = checks(tmp_path, computing_ns=S, counted=counted)["priced"]
+        assert priced.verdict == verdict
 
-    priced = checks(tmp_path, computing_ns=S, counted=counted)["priced"]
-
-    assert priced.verdict == verdict
-    if default_ms == 400:
-        assert priced.detail.startswith("40 % of the processors' time rests on the default price")
-        assert priced.detail.endswith("my-tool (4,000 system calls, 400 page faults)")
-        assert "`strata lab price --program" in warnings_of_checks([[priced]])[0].remedy
+    assert priced.detail.startswith("40 % of the processors' time rests on the default price")
+    assert priced.detail.endswith("my-tool (4,000 system calls, 400 page faults)")
+    assert "`strata lab price --program" in warnings_of_checks([[priced]])[0].remedy

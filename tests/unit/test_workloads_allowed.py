@@ -33,9 +33,9 @@ def pgbench(text: str) -> Pgbench:
 
 
 # Beside the attacks of `hostile_corpus`.
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_an_option_of_fio_that_is_not_a_loads_is_refused() -> None:
+    value: object
+    for name, value in (
         ("ioengine", "/tmp/x.so"),
         ("ioengine", "libaio\n"),
         ("program", "/bin/sh"),
@@ -58,15 +58,13 @@ def pgbench(text: str) -> Pgbench:
         ("numjobs", 1000),
         ("rw", "file:/etc/passwd"),
         ("rwmixread", 101),
-    ],
-)
-def test_an_option_of_fio_that_is_not_a_loads_is_refused(name: str, value: object) -> None:
-    assert refused(fio(**{name: value}))
+    ):
+        assert refused(fio(**{name: value}))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_an_option_of_fio_that_describes_a_load_is_taken() -> None:
+    value: object
+    for name, value in (
         ("bssplit", "4k/60:64k/40"),
         ("bsrange", "4k-64k"),
         ("random_distribution", "zipf:1.2"),
@@ -77,10 +75,8 @@ def test_an_option_of_fio_that_is_not_a_loads_is_refused(name: str, value: objec
         ("fsync", 1),
         ("refill_buffers", True),
         ("iodepth", True),
-    ],
-)
-def test_an_option_of_fio_that_describes_a_load_is_taken(name: str, value: object) -> None:
-    assert refused(fio(**{name: value})) == ""
+    ):
+        assert refused(fio(**{name: value})) == ""
 
 
 def test_blocks_in_flight_beyond_any_memory_are_refused() -> None:
@@ -94,9 +90,9 @@ def test_a_remedy_names_the_nearest_option_and_never_all_of_them() -> None:
     assert len(refused(fio(zzzz=4))) < 200
 
 
-@pytest.mark.parametrize(
-    ("server", "name", "value"),
-    [
+def test_a_setting_that_names_a_file_a_library_or_a_command_is_refused() -> None:
+    server: type[PostgresqlServer | MariadbServer]
+    for server, name, value in (
         (PostgresqlServer, "local_preload_libraries", "x"),
         (PostgresqlServer, "restore_command", "id"),
         (PostgresqlServer, "jit_provider", "/tmp/x"),
@@ -110,12 +106,8 @@ def test_a_remedy_names_the_nearest_option_and_never_all_of_them() -> None:
         (MariadbServer, "log_bin", "/etc/x"),
         (MariadbServer, "innodb_data_file_path", "/dev/loop0:1Mraw"),
         (MariadbServer, "innodb_buffer_pool_siz", "64M"),
-    ],
-)
-def test_a_setting_that_names_a_file_a_library_or_a_command_is_refused(
-    server: type[PostgresqlServer | MariadbServer], name: str, value: str
-) -> None:
-    assert list(server.diagnostics({name: value}))
+    ):
+        assert list(server.diagnostics({name: value}))
 
 
 def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant() -> None:
@@ -142,35 +134,31 @@ SHELLS = [
 ]
 
 
-@pytest.mark.parametrize("text", SHELLS)
-def test_a_script_of_pgbench_runs_no_program(text: str) -> None:
-    assert "script" in refused(pgbench(text))
+def test_a_script_of_pgbench_runs_no_program() -> None:
+    for text in SHELLS:
+        assert "script" in refused(pgbench(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_script_of_pgbench_has_variables_conditions_and_pipelines() -> None:
+    for text in (
         "\\set a random(1, 10)\nSELECT :a;",
         "\\set a \\\n 1 + 2\nSELECT :a AS b \\gset\n\\if :b > 2\n\\sleep 1 ms\n\\else\n\\endif",
         "\\startpipeline\r\nSELECT 1;\r\n\\endpipeline\r\n",
-    ],
-)
-def test_a_script_of_pgbench_has_variables_conditions_and_pipelines(text: str) -> None:
-    assert refused(pgbench(text)) == ""
+    ):
+        assert refused(pgbench(text)) == ""
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc", ".x", "a/b", "a\\u0000b", ""])
-def test_a_set_of_a_load_is_a_folder_below_its_own(name: str) -> None:
-    text = f'name = "x"\n[[sets]]\nname = "{name}"\nfiles = 1\nfile_bytes = 1\npreallocated_percent = 1\n'
-    load = Load.model_validate({"definition": text, "duration": "1s"})
+def test_a_set_of_a_load_is_a_folder_below_its_own() -> None:
+    for name in ("../x", "/etc", ".x", "a/b", "a\\u0000b", ""):
+        text = f'name = "x"\n[[sets]]\nname = "{name}"\nfiles = 1\nfile_bytes = 1\npreallocated_percent = 1\n'
+        load = Load.model_validate({"definition": text, "duration": "1s"})
+        assert "name" in refused(load)
 
-    assert "name" in refused(load)
 
-
-@pytest.mark.parametrize("member", ["", "-I sh", "--to-command=id", "a\nb", "a\x00b", "a\x1bb"])
-def test_a_member_of_an_archive_is_no_option_and_no_control_character(member: str) -> None:
-    with pytest.raises(ValueError, match="member"):
-        Tree.model_validate({"members": [member]})
+def test_a_member_of_an_archive_is_no_option_and_no_control_character() -> None:
+    for member in ("", "-I sh", "--to-command=id", "a\nb", "a\x00b", "a\x1bb"):
+        with pytest.raises(ValueError, match="member"):
+            Tree.model_validate({"members": [member]})
 
 
 BY_ROOT = ("tree", "trace", "filesystem-life", "os-installation", "container-life", "tenants")
@@ -190,15 +178,15 @@ def steps_of(folder: Path, layers: str, name: str) -> list[Step]:
     return [each for each in compile_trial(read(folder, text), "s", "w", 1).steps if each.phase != "build"]
 
 
-@pytest.mark.parametrize(
-    ("layers", "name"),
-    [("", "fio"), ("", "dd"), *(('{ layer = "ext4" }', name) for name in SMALL if name not in BY_ROOT)],
-)
-def test_what_needs_no_root_runs_without_it(tmp_path: Path, layers: str, name: str) -> None:
-    steps = steps_of(tmp_path, layers, name)
-
-    assert {each.argv[0] for each in steps if each.user == "root"} <= {*ROOT_STEPS}
-    assert any(each.user != "root" for each in steps if each.phase == "measure")
+def test_what_needs_no_root_runs_without_it(tmp_path: Path) -> None:
+    for layers, name in (
+        ("", "fio"),
+        ("", "dd"),
+        *(('{ layer = "ext4" }', name) for name in SMALL if name not in BY_ROOT),
+    ):
+        steps = steps_of(tmp_path, layers, name)
+        assert {each.argv[0] for each in steps if each.user == "root"} <= {*ROOT_STEPS}
+        assert any(each.user != "root" for each in steps if each.phase == "measure")
 
 
 def test_a_bare_device_belongs_to_the_load_while_it_runs(tmp_path: Path) -> None:

@@ -93,21 +93,19 @@ def test_a_cold_command_begins_with_nothing_in_memory(tmp_path: Path) -> None:
     assert steps[-3:] == ["command-read-sync", "command-read-cold", "run-read"]
 
 
-@pytest.mark.parametrize(
-    ("key", "argv"),
-    [
+def test_a_server_is_waited_for(tmp_path: Path) -> None:
+    for key, argv in (
         ("socket = '${scratch}/s'", ("test", "-S", "${scratch}/s")),
         ("file = '${data}/pid'", ("test", "-e", "${mount}/pid")),
         ("ready = 'ping ${data}'", ("ping", "${mount}")),
-    ],
-)
-def test_a_server_is_waited_for(key: str, argv: tuple[str, ...], tmp_path: Path) -> None:
-    server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served ${{data}}', {key} }}\n")["command-server"]
-
-    assert server.background
-    assert server.ready is not None
-    assert server.ready.argv == argv
-    assert server.ready.user == LOAD_USER
+    ):
+        server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served ${{data}}', {key} }}\n")[
+            "command-server"
+        ]
+        assert server.background
+        assert server.ready is not None
+        assert server.ready.argv == argv
+        assert server.ready.user == LOAD_USER
 
 
 def test_each_probe_of_a_search_gets_its_rate(tmp_path: Path) -> None:
@@ -146,9 +144,8 @@ def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path)
     assert plan.to_json() == same.to_json() != other.to_json()
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "cause"),
-    [
+def test_a_mistake_is_told_with_its_key(tmp_path: Path) -> None:
+    for text, key, cause in (
         ("", "load", "nothing is measured"),
         ("load = ['']", "load[0]", "the command is empty"),
         ("load = ['a | b']", "load[0]", 'no shell reads this command: "|"'),
@@ -199,13 +196,10 @@ def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path)
             'prices."a b"',
             "not the name of a program",
         ),
-    ],
-)
-def test_a_mistake_is_told_with_its_key(text: str, key: str, cause: str, tmp_path: Path) -> None:
-    found = mistakes(tmp_path, f"{STUDY}{text}\n")
-
-    assert [*found] == [f"workloads.own.{key}"], found
-    assert cause in found[f"workloads.own.{key}"]
+    ):
+        found = mistakes(tmp_path, f"{STUDY}{text}\n")
+        assert [*found] == [f"workloads.own.{key}"], found
+        assert cause in found[f"workloads.own.{key}"]
 
 
 def test_its_memory_can_be_limited_where_no_guest_limits_it(tmp_path: Path) -> None:
@@ -242,22 +236,19 @@ def test_a_metric_is_a_time_a_rate_or_a_printed_number() -> None:
     assert value({"json": "a", "unit": "1/s"}, outputs('{\n"a": 7\n}')) == 7
 
 
-@pytest.mark.parametrize(
-    ("metric", "printed"),
-    [
+def test_a_missing_metric_is_an_error_that_shows_the_output() -> None:
+    metric: dict[str, Any]
+    for metric, printed in (
         ({"regex": "took ([0-9]+)"}, "it took long"),
         ({"regex": "took (.*)"}, "took long"),
         ({"regex": "(a+)+$"}, "a" * 40 + "b"),  # Python's engine would take hours
         ({"json": "a.b"}, '{"a": {"c": 1}}'),
         ({"json": "a"}, '{"a": true}'),
         ({"json": "a"}, "no JSON"),
-    ],
-)
-def test_a_missing_metric_is_an_error_that_shows_the_output(metric: dict[str, Any], printed: str) -> None:
-    with pytest.raises(RunError, match="the metric found is missing") as caught:
-        value(metric, outputs(printed))
-
-    assert printed in (caught.value.remedy or "")
+    ):
+        with pytest.raises(RunError, match="the metric found is missing") as caught:
+            value(metric, outputs(printed))
+        assert printed in (caught.value.remedy or "")
 
 
 def test_the_first_metric_is_the_headline_and_the_time_is_there_anyway() -> None:
@@ -281,10 +272,10 @@ def test_a_process_that_a_command_leaves_makes_the_result_invalid() -> None:
     assert "load-1 left redis-server" in left.detail
 
 
-@pytest.mark.parametrize("name", applications())
-def test_a_bundled_application_is_sound_and_says_what_it_stands_for(name: str, tmp_path: Path) -> None:
-    assert len(applications()[name]["rationale"].split()) >= 25
-    assert mistakes(tmp_path, f"{STUDY}preset = '{name}'\n") == {}
+def test_a_bundled_application_is_sound_and_says_what_it_stands_for(tmp_path: Path) -> None:
+    for name in applications():
+        assert len(applications()[name]["rationale"].split()) >= 25
+        assert mistakes(tmp_path, f"{STUDY}preset = '{name}'\n") == {}
 
 
 def test_a_study_changes_single_variables_of_a_preset(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def saved_job(name: str) -> dict[str, Any]:
     return job
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_each_preset_is_accepted(name: str) -> None:
-    assert refused(Fio(preset=name)) == ""
+def test_each_preset_is_accepted() -> None:
+    for name in PRESETS:
+        assert refused(Fio(preset=name)) == ""
 
 
 def test_each_option_overrides_only_its_namesake_in_the_preset() -> None:
@@ -62,25 +62,25 @@ def test_verifying_can_be_off_within_a_time() -> None:
         assert refused(fio(options={"verify": off})) == ""
 
 
-@pytest.mark.parametrize("version", ["3.33", "3.39"])
-def test_metrics_equal_the_report_of_fio(version: str) -> None:
-    name = f"fio-{version}-random-mix.json"
-    job = saved_job(name)
+def test_metrics_equal_the_report_of_fio() -> None:
+    for version in ("3.33", "3.39"):
+        name = f"fio-{version}-random-mix.json"
+        job = saved_job(name)
 
-    found = metrics((SAVED / name).read_text())
+        found = metrics((SAVED / name).read_text())
 
-    assert found["operations_per_s"].value == pytest.approx(job["read"]["iops"] + job["write"]["iops"])
-    assert found["operations_per_s"].headline
-    assert found["operations"].value == job["read"]["total_ios"] + job["write"]["total_ios"]
-    assert (found["operations"].unit, found["operations"].headline) == ("1", False)
-    assert found["read_bytes_per_s"].value == job["read"]["bw_bytes"]
-    for direction in ("read", "write"):
-        latency = job[direction]["lat_ns"]
-        assert found[f"{direction}_latency_ns_mean"].value == pytest.approx(latency["mean"])
-        assert found[f"{direction}_latency_ns_max"].value == latency["max"]
-        each_ns = sorted(int(ns) for ns, count in latency["bins"].items() for _ in range(count))
-        p95_ns = each_ns[int(len(each_ns) * 0.95 + 0.5) - 1]
-        assert found[f"{direction}_latency_ns_p95"].value == pytest.approx(p95_ns, rel=1e-3)
+        assert found["operations_per_s"].value == pytest.approx(job["read"]["iops"] + job["write"]["iops"])
+        assert found["operations_per_s"].headline
+        assert found["operations"].value == job["read"]["total_ios"] + job["write"]["total_ios"]
+        assert (found["operations"].unit, found["operations"].headline) == ("1", False)
+        assert found["read_bytes_per_s"].value == job["read"]["bw_bytes"]
+        for direction in ("read", "write"):
+            latency = job[direction]["lat_ns"]
+            assert found[f"{direction}_latency_ns_mean"].value == pytest.approx(latency["mean"])
+            assert found[f"{direction}_latency_ns_max"].value == latency["max"]
+            each_ns = sorted(int(ns) for ns, count in latency["bins"].items() for _ in range(count))
+            p95_ns = each_ns[int(len(each_ns) * 0.95 + 0.5) - 1]
+            assert found[f"{direction}_latency_ns_p95"].value == pytest.approx(p95_ns, rel=1e-3)
 
 
 def test_the_histogram_counts_every_request() -> None:
@@ -109,15 +109,18 @@ def test_notes_before_the_json_are_skipped() -> None:
     assert metrics("note: both iodepth >= 1 and synchronous I/O engine\n" + text) == metrics(text)
 
 
-@pytest.mark.parametrize(
-    "stdout", ["", "fio: bad option <bss=4k>\n", '{\n "jobs": [{}]}', '{\n "jobs": 3}', '{\n "jobs" : [\n']
-)
-def test_output_that_cannot_be_read_shows_the_step_and_its_end(stdout: str) -> None:
-    with pytest.raises(RunError) as caught:
-        metrics(stdout)
-
-    assert "step fio-measure" in str(caught.value)
-    assert (stdout.strip().splitlines() or ["(it is empty)"])[-1] in str(caught.value)
+def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:
+    for stdout in (
+        "",
+        "fio: bad option <bss=4k>\n",
+        '{\n "jobs": [{}]}',
+        '{\n "jobs": 3}',
+        '{\n "jobs" : [\n',
+    ):
+        with pytest.raises(RunError) as caught:
+            metrics(stdout)
+        assert "step fio-measure" in str(caught.value)
+        assert (stdout.strip().splitlines() or ["(it is empty)"])[-1] in str(caught.value)
 
 
 def test_a_run_without_requests_is_no_result() -> None:
@@ -132,9 +135,9 @@ def test_a_run_without_requests_is_no_result() -> None:
 WRITES: dict[str, Any] = {"preset": None, "options": {"rw": "write", "bs": 2300, "fdatasync": 1}}
 
 
-@pytest.mark.parametrize(
-    ("keys", "measured"),
-    [
+def test_a_write_finds_what_fio_itself_would_have_it_find_or_what_the_study_says() -> None:
+    keys: dict[str, Any]
+    for keys, measured in (
         (WRITES, "preallocated"),
         (WRITES | {"file": "new"}, "new"),
         (WRITES | {"file": "overwritten"}, "overwritten"),
@@ -146,22 +149,18 @@ WRITES: dict[str, Any] = {"preset": None, "options": {"rw": "write", "bs": 2300,
         ({"preset": None, "options": {"rw": "randread"}}, "overwritten"),
         ({"preset": "fsync-write-4k"}, "overwritten"),
         ({"preset": "fsync-write-4k", "file": "preallocated"}, "preallocated"),
-    ],
-)
-def test_a_write_finds_what_fio_itself_would_have_it_find_or_what_the_study_says(
-    keys: dict[str, object], measured: str
-) -> None:
-    load = fio(**keys)
-    steps = {step.id: step for step in load.steps(WorkloadContext(name="mix", seed=1))}
+    ):
+        load = fio(**keys)
+        steps = {step.id: step for step in load.steps(WorkloadContext(name="mix", seed=1))}
 
-    assert load.measured_file == measured
-    assert ("fio-layout" in steps) == (measured == "overwritten")
-    assert load.streamed_bytes == (load.size_bytes if measured == "overwritten" else 0)
-    assert not list(load.diagnostics(1 << 40))
-    is_reading = str(load.all_options.get("rw")).endswith("read")
-    assert [f'(file = "{measured}")' in text for text in load.remarks("filesystem")] == [True] * (
-        not is_reading
-    )
+        assert load.measured_file == measured
+        assert ("fio-layout" in steps) == (measured == "overwritten")
+        assert load.streamed_bytes == (load.size_bytes if measured == "overwritten" else 0)
+        assert not list(load.diagnostics(1 << 40))
+        is_reading = str(load.all_options.get("rw")).endswith("read")
+        assert [f'(file = "{measured}")' in text for text in load.remarks("filesystem")] == [True] * (
+            not is_reading
+        )
 
 
 def test_a_key_for_the_file_reaches_fio_and_fios_own_default_is_left_to_fio() -> None:
@@ -179,17 +178,15 @@ def test_a_key_for_the_file_reaches_fio_and_fios_own_default_is_left_to_fio() ->
     assert not [word for argv in words(preset="fsync-write-4k").values() for word in argv if "unlink" in word]
 
 
-@pytest.mark.parametrize(
-    ("keys", "key"),
-    [
+def test_a_key_for_the_file_that_contradicts_the_rest_is_refused() -> None:
+    keys: dict[str, Any]
+    for keys, key in (
         ({"preset": "random-read-4k", "file": "new"}, "file"),
         ({"preset": None, "options": {"rw": "randrw"}, "file": "preallocated"}, "file"),
         (WRITES | {"options": {"rw": "write", "fallocate": "none"}, "file": "overwritten"}, "options"),
         (WRITES | {"options": {"rw": "write", "overwrite": 1}, "file": "new"}, "options"),
-    ],
-)
-def test_a_key_for_the_file_that_contradicts_the_rest_is_refused(keys: dict[str, object], key: str) -> None:
-    assert [each.key for each in fio(**keys).diagnostics(1 << 40)] == [key]
+    ):
+        assert [each.key for each in fio(**keys).diagnostics(1 << 40)] == [key]
 
 
 BARE = """

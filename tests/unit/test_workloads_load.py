@@ -36,15 +36,15 @@ def metrics(found: Outputs) -> dict[str, float]:
     return {metric.name: metric.value for metric in load().metrics(found)}
 
 
-@pytest.mark.parametrize("name", PERSONALITIES)
-def test_space_is_reckoned_with_the_sets_of_the_definitions(name: str) -> None:
-    text = (PROJECT / "crates" / "load" / "personalities" / f"{name}.toml").read_text()
-    sets = tomllib.loads(text)["sets"]
-    assert PERSONALITIES[name] == tuple(
-        FileSet(each["files"], each["file_bytes"], each["preallocated_percent"], each.get("scales", True))
-        for each in sets
-    )
-    assert load(personality=None, definition=text).data_bytes == load(personality=name).data_bytes
+def test_space_is_reckoned_with_the_sets_of_the_definitions() -> None:
+    for name in PERSONALITIES:
+        text = (PROJECT / "crates" / "load" / "personalities" / f"{name}.toml").read_text()
+        sets = tomllib.loads(text)["sets"]
+        assert PERSONALITIES[name] == tuple(
+            FileSet(each["files"], each["file_bytes"], each["preallocated_percent"], each.get("scales", True))
+            for each in sets
+        )
+        assert load(personality=None, definition=text).data_bytes == load(personality=name).data_bytes
 
 
 def test_a_rate_or_an_operation_that_waits_for_the_clock_sets_the_pace() -> None:
@@ -89,9 +89,8 @@ loop = [
 """
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right", "cause"),
-    [
+def test_a_mistake_in_the_loop_of_a_definition_is_named_with_its_line() -> None:
+    for wrong, right, cause in (
         (
             'op = "frobnicate"',
             'op = "fsync"',
@@ -106,19 +105,13 @@ loop = [
         ("directory_width = 1", "directory_width = 20", "1 is too small"),
         ("threads = 0", "threads = 1", "0 is too small"),
         ("[[groups]", "[[groups]]", "is not valid TOML"),
-    ],
-)
-def test_a_mistake_in_the_loop_of_a_definition_is_named_with_its_line(
-    wrong: str, right: str, cause: str
-) -> None:
-    assert isinstance(read_definition(LOOP), Definition)
-    text = LOOP.replace(right, wrong, 1)
-
-    found = list(load(personality=None, definition=text).diagnostics(1 << 40))
-
-    assert {each.key for each in found} == {"definition"}
-    assert any(cause in each.cause for each in found), found
-    assert all(each.remedy for each in found)
+    ):
+        assert isinstance(read_definition(LOOP), Definition)
+        text = LOOP.replace(right, wrong, 1)
+        found = list(load(personality=None, definition=text).diagnostics(1 << 40))
+        assert {each.key for each in found} == {"definition"}
+        assert any(cause in each.cause for each in found), found
+        assert all(each.remedy for each in found)
 
 
 def test_a_loop_that_leaves_a_file_open_or_waits_alone_is_refused() -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,23 +83,17 @@ def test_what_ended_outside_the_measured_window_is_not_counted() -> None:
     assert pgbench().rates_per_s(outputs_of(cold + LOG + late)) == [4.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("log", "begin", "cause", "tail"),
-    [
+def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:
+    for log, begin, cause, tail in (
         (LOG, "FATAL: no\n", "no number of nanoseconds", "FATAL: no"),
         ("", f"{BEGIN_NS}\n", "no transaction was completed", "(it is empty)"),
         (LOG, "1\n", "no transaction was completed", "(it is empty)"),
         (LOG + "0 3 70", f"{BEGIN_NS}\n", "cut off", "0 3 70"),
-    ],
-)
-def test_output_that_cannot_be_read_shows_the_step_and_its_end(
-    log: str, begin: str, cause: str, tail: str
-) -> None:
-    with pytest.raises(RunError, match=cause) as caught:
-        metrics(log, begin)
-
-    assert "step pgbench-" in str(caught.value)
-    assert tail in str(caught.value)
+    ):
+        with pytest.raises(RunError, match=cause) as caught:
+            metrics(log, begin)
+        assert "step pgbench-" in str(caught.value)
+        assert tail in str(caught.value)
 
 
 def test_a_trial_that_ended_early_is_named() -> None:
@@ -191,19 +186,15 @@ def test_an_open_loop_without_a_latency_keeps_its_rate() -> None:
     assert of_open_loop([rate]) == [rate]
 
 
-@pytest.mark.parametrize(
-    ("settings", "period_s"),
-    [
+def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for() -> None:
+    settings: dict[str, Any]
+    for settings, period_s in (
         ({}, 300),
         ({"checkpoint_timeout": "30s"}, 30),
         ({"checkpoint_timeout": 60}, 60),
         ({"checkpoint_timeout": "2min"}, 120),
-    ],
-)
-def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for(
-    settings: dict[str, object], period_s: int
-) -> None:
-    assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}
+    ):
+        assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}
 
 
 def test_the_step_that_reads_a_dump_says_how_to_write_one_without_the_roles_of_its_machine() -> None:

@@ -90,27 +90,22 @@ def test_restarts_are_reported_and_lost_connections_invalidate() -> None:
     assert not checks["no-transaction-restarted"].required
 
 
-@pytest.mark.parametrize(
-    ("text", "cause", "tail"),
-    [
+def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:
+    for text, cause, tail in (
         ("FATAL: unable to connect\n", "no report at its end", "unable to connect"),
         (CLOSED.read_text().replace("|", "!"), "no histogram", "execution time"),
-    ],
-)
-def test_output_that_cannot_be_read_shows_the_step_and_its_end(text: str, cause: str, tail: str) -> None:
-    with pytest.raises(RunError, match=cause) as caught:
-        metrics(workload(), text)
-
-    assert "step sysbench-load" in str(caught.value)
-    assert tail in str(caught.value)
+    ):
+        with pytest.raises(RunError, match=cause) as caught:
+            metrics(workload(), text)
+        assert "step sysbench-load" in str(caught.value)
+        assert tail in str(caught.value)
 
 
-@pytest.mark.parametrize("script", ["oltp_read_only", "legacy-complex"])
-def test_in_an_open_loop_every_script_tells_how_long_it_executed(script: str) -> None:
-    text = steps(workload(script=script, rate=10))["sysbench-script"].stdin
-
-    assert text is not None
-    assert "transactions executed" in text
+def test_in_an_open_loop_every_script_tells_how_long_it_executed() -> None:
+    for script in ("oltp_read_only", "legacy-complex"):
+        text = steps(workload(script=script, rate=10))["sysbench-script"].stdin
+        assert text is not None
+        assert "transactions executed" in text
 
 
 PAY = "BEGIN;\nUPDATE item SET amount = amount - 1 WHERE id = :id;\nCOMMIT;"
@@ -139,17 +134,17 @@ def test_a_transaction_of_ones_own_runs_on_sysbenchs_tables_too() -> None:
     assert found["sysbench-load"].argv[1] == found["sysbench-script"].argv[1]
 
 
-@pytest.mark.parametrize("server", ["postgresql", "mariadb"])
-def test_a_dump_beside_the_study_is_read_by_the_servers_client(tmp_path: Path, server: str) -> None:
-    (tmp_path / "dump.sql").write_text("CREATE TABLE item (id int);\n\\restrict x\n")
-    text = f'workload = "sysbench-oltp"\nserver = "{server}"\nduration = "5s"\n'
-    text += 'init = "dump.sql"\nscript_text = "SELECT 1;"'
-    study = read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
-    plan = compile_trial(study, "stack", "load", 1)
-    found = {each.id: each for each in plan.steps}
+def test_a_dump_beside_the_study_is_read_by_the_servers_client(tmp_path: Path) -> None:
+    for server in ("postgresql", "mariadb"):
+        (tmp_path / "dump.sql").write_text("CREATE TABLE item (id int);\n\\restrict x\n")
+        text = f'workload = "sysbench-oltp"\nserver = "{server}"\nduration = "5s"\n'
+        text += 'init = "dump.sql"\nscript_text = "SELECT 1;"'
+        study = read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
+        plan = compile_trial(study, "stack", "load", 1)
+        found = {each.id: each for each in plan.steps}
 
-    (dump,) = plan.inputs
-    assert (dump.kind, dump.source) == ("file", "dump.sql")
-    assert "--file=${input-dump}" in found["sysbench-init"].argv
-    assert found["sysbench-prepare"].argv[-1].endswith("/content")
-    assert study.workloads["load"].needs_permission
+        (dump,) = plan.inputs
+        assert (dump.kind, dump.source) == ("file", "dump.sql")
+        assert "--file=${input-dump}" in found["sysbench-init"].argv
+        assert found["sysbench-prepare"].argv[-1].endswith("/content")
+        assert study.workloads["load"].needs_permission
