@@ -165,6 +165,12 @@ def test_a_chart_leaves_out_points_that_a_logarithmic_axis_cannot_show() -> None
     assert (nothing.svg, nothing.width_px) == ("", 0)
 
 
+def test_a_chart_of_one_value_can_be_drawn() -> None:
+    for axis in (Axis(), Axis(kind="log"), Axis(low=3.0, high=3.0), Axis(unit="B/s")):
+        parsed(xy_chart([Line("a", [(3.0, 3.0)])], axis, axis, "one", stack_colours(["a"])))
+    parsed(xy_chart([Line("a", [(0.0, 0.0)])], Axis(), Axis(unit="1/s"), "zero", stack_colours(["a"])))
+
+
 def test_steps_hold_their_value_until_the_next_point_and_a_limit_spans_the_chart() -> None:
     line = Line("a", [(0.0, 0.0), (1.0, 10.0)], style="steps")
     drawing = xy_chart([line], Axis(), Axis(), "steps", stack_colours(["a"]), limit=5.0)

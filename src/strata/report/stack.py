@@ -99,7 +99,7 @@ def _pairs(options: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class StackDrawing:
     """A stack: its levels from the top down, and the disks at the bottom."""
 
     name: str
@@ -107,13 +107,13 @@ class Drawing:
     disks: tuple[Disk, ...]
     single_points: tuple[str, ...] = ()
     """A sentence on each disk whose loss takes what others hold."""
-    filesystems: tuple[Drawing, ...] = ()
+    filesystems: tuple[StackDrawing, ...] = ()
     """The stack's further filesystems."""
     commands: tuple[str, ...] = ()
     """The commands that build it on a real machine."""
 
 
-def draw(study: Study, stack: str) -> Drawing:
+def draw(study: Study, stack: str) -> StackDrawing:
     found = study.stacks[stack]
     further = (
         _draw(study, part, f"{name} at {part.mount.removeprefix(PLACE)}")
@@ -124,7 +124,7 @@ def draw(study: Study, stack: str) -> Drawing:
     return replace(drawn, commands=tuple(build_commands(study, stack)))
 
 
-def _draw(study: Study, found: Stack, title: str) -> Drawing:
+def _draw(study: Study, found: Stack, title: str) -> StackDrawing:
     offers = found.offers(study.capacities_bytes)
     capacities = found.capacities(study.capacities_bytes)
 
@@ -150,7 +150,7 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
     disks = tuple(disk(name) for name in found.devices)
     if found.own:  # what stands beside the layers is drawn with the stack's own
         levels = [level for level in levels if level.provides]
-    return Drawing(title, tuple(reversed(levels)), disks)
+    return StackDrawing(title, tuple(reversed(levels)), disks)
 
 
 def study_of(snapshot: StudySnapshot) -> Study | None:
@@ -179,7 +179,7 @@ def stacks(report: Report) -> Iterator[Section]:
 _BUILT: Final = "As measured; they destroy the disks' content, and Strata does not run them there."
 
 
-def _commands(drawings: Sequence[Drawing]) -> Iterator[Block]:
+def _commands(drawings: Sequence[StackDrawing]) -> Iterator[Block]:
     yield Heading("The commands that build the stacks on a real machine")
     yield Paragraph(_BUILT)
     for drawing in drawings:
@@ -187,7 +187,7 @@ def _commands(drawings: Sequence[Drawing]) -> Iterator[Block]:
         yield Code("\n".join(drawing.commands), "sh")
 
 
-def _card(drawing: Drawing) -> Group:
+def _card(drawing: StackDrawing) -> Group:
     levels = Markup("").join(map(_level_html, drawing.levels))
     names = Markup("").join(
         Markup('<li title="{}">{}</li>').format(disk.title, disk.name) for disk in drawing.disks
@@ -216,13 +216,13 @@ def _level_html(level: Level) -> Markup:
     )
 
 
-def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[Drawing]:
+def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[StackDrawing]:
     """The stacks of a study, or only their titles where the study could not be read."""
     drawings = {name: draw(study, name) for name in study.stacks} if study is not None else {}
     return [drawings.get(choice.name) or _of_title(choice) for choice in snapshot.stacks]
 
 
-def _of_title(choice: Choice) -> Drawing:
+def _of_title(choice: Choice) -> StackDrawing:
     """``md · level 10 / ext4 on 4 x wd-re4-500gb``: the layers from the bottom up, then the disks."""
     layers, _, disks = choice.title.partition(" on ")
     levels = []
@@ -231,10 +231,10 @@ def _of_title(choice: Choice) -> Drawing:
         levels.append(
             Level(name.strip(), {key: value for key, _, value in (each.partition(" ") for each in keys)})
         )
-    return Drawing(choice.name, tuple(levels), (Disk(disks),) if disks else ())
+    return StackDrawing(choice.name, tuple(levels), (Disk(disks),) if disks else ())
 
 
-def text_tree(drawing: Drawing) -> Tree:
+def text_tree(drawing: StackDrawing) -> Tree:
     """The levels as a tree in a terminal; the disks are its leaves."""
     root = at = Tree(Text(drawing.name, "bold"), guide_style="dim")
     is_divided = False
@@ -272,7 +272,7 @@ _CHARACTER: Final = 7
 _BORDER: Final = 26
 
 
-def svg(drawing: Drawing) -> str:
+def svg(drawing: StackDrawing) -> str:
     """The levels as boxes, the uppermost first, for articles; light or dark as the reader's system."""
     parts: list[str] = []
     top, is_own = 44, False

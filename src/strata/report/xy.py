@@ -220,7 +220,8 @@ def _ended(axis: Axis, values: Sequence[float], count: int) -> tuple[Axis, str]:
 
 def _scale(axis: Axis, start_px: float, stop_px: float) -> svg.Scale:
     low, high = axis.low or 0.0, axis.high or 0.0
-    return _SCALES[axis.kind](low, high, start_px, stop_px)
+    is_point = axis.kind == "linear" and not high > low
+    return _SCALES[axis.kind](low, low + 1.0 if is_point else high, start_px, stop_px)
 
 
 def _marks(
