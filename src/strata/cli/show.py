@@ -14,7 +14,7 @@ from strata.report.data import cells_table, study_data, trial_metrics
 from strata.report.report import Report
 from strata.report.sections import document
 from strata.report.table import csv_text
-from strata.report.terminal import trial_view
+from strata.report.trial import trial_document
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
@@ -79,4 +79,4 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
     elif as_csv:
         print_text(csv_text(trial_metrics(folder.study().name, reading)))
     else:
-        stdout().print(trial_view(reading))
+        stdout().print(trial_document(reading))

@@ -13,7 +13,7 @@ from strata.explanation.analysis import DiskTime, Explanation
 from strata.explanation.comparison import Comparison
 from strata.explanation.sentences import KIND_WORDS, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
-from strata.report.terminal import processor_table
+from strata.report.trial import processor_table
 from strata.traces.kinds import TIME_PARTS
 from strata.units import format_duration
 from strata.words import counted

@@ -12,7 +12,6 @@ from strata.model.warning import Check, ResultWarning
 from strata.report.document import WRITTEN, Block, Bullets, Fold, Item, Note
 from strata.report.spans import StackName, Toned, listing, said
 from strata.report.table import Column, Table, columns
-from strata.results.record import ResultRecord
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
 from strata.words import listed, sentence_case
@@ -141,11 +140,3 @@ def checks_of(results: StudyResults, workload: str) -> tuple[list[str], Table]:
 def _verdicts(checks: Sequence[Check]) -> str:
     counts = Counter(each.verdict for each in checks)
     return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{each} {counts[each]}" for each in counts)
-
-
-def check_lines(record: ResultRecord) -> list[tuple[str, str, str]]:
-    """One trial's checks: the question, the answer, why."""
-    return [
-        (each.question if each.tenant else sentence_case(each.question), each.verdict, each.detail)
-        for each in record.checks
-    ]

@@ -7,11 +7,11 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -22,13 +22,13 @@ from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.advice_text import lead
 from strata.report.cells import grid, legend
-from strata.report.document import Figure
+from strata.report.document import Code, Figure, Fold, Paragraph, Section, html_of
 from strata.report.figures import metric_figure
 from strata.report.heat_map import heat_map, measured_stacks
 from strata.report.page import page_of
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.terminal import metrics_table
+from strata.report.trial import record_blocks
 from strata.results.findings import FINDINGS_NAME, read_capabilities
 from strata.results.records import Attempt
 from strata.results.store import ResultsFolder
@@ -62,9 +62,7 @@ class Pages:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._templates = page_templates("strata.serve")
         gains = list(zip(GAINS, ON_GAINS, strict=True))
-        self._templates.globals.update(
-            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, legend=legend
-        )
+        self._templates.globals.update(duration=format_duration, states=_STATES, marks=_MARKS, legend=legend)
         page_css = self._templates.get_template("page.css").render(gains=gains)
         own = self._templates.get_template("serve.css").render()
         self.style = f"{page_style(self._templates)}\n{page_css}\n{own}"
@@ -108,14 +106,13 @@ class Pages:
         reading, attempts = folder.read_trial(key, identity), folder.store.attempts(identity)
         last = attempts[-1] if attempts else None
         shown = last if trial.state == "running" else reading.attempt or last
+        measured = record_blocks(reading.record) if reading.record else ()
         return self._page(
             "trial.html.j2",
             study=now,
             trial=trial,
-            record=reading.record,
+            body=html_of([*measured, *_files(shown)], escape),
             attempt=shown.path if shown else None,
-            plan=_plan_text(shown) if shown else "",
-            console=_tail(shown) if shown else "",
         )
 
     def report(self, watch: Watch) -> str:
@@ -174,6 +171,14 @@ def _draw(folder: ResultsFolder, version: str) -> Charts:
     return Charts(
         version, lead=said, reference=found.reference, heat=grid(found, is_linked=False), figures=figures
     )
+
+
+def _files(attempt: Attempt | None) -> Iterator[Section]:
+    """The plan of an attempt, and the end of its console."""
+    if attempt is not None and (plan := _plan_text(attempt)):
+        yield Section("plan", "Plan", [Fold("What it does, step by step", [Code(plan)])])
+    if attempt is not None and (console := _tail(attempt)):
+        yield Section("console", "Console", [Paragraph("The end of the kernel's log."), Code(console)])
 
 
 def _plan_text(attempt: Attempt) -> str:

@@ -44,8 +44,8 @@ function lost(is) {
   document.body.append(line);
 }
 
-for (const each of document.querySelectorAll("[data-end]")) each.scrollTop = each.scrollHeight;
-for (const each of document.querySelectorAll(".table")) each.tabIndex = 0; // keys scroll a wide table
+for (const each of document.querySelectorAll("#console pre")) each.scrollTop = each.scrollHeight;
+for (const each of document.querySelectorAll(".table, pre")) each.tabIndex = 0; // keys scroll what is wide
 
 if (followed) {
   const source = new EventSource(followed.dataset.follow);

@@ -1,51 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's results as tables in a terminal."""
+"""One trial as blocks: its metrics and checks, where the time of disks and processors went, its origin."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from strata.model.metric import metric_title
+from strata.model.warning import Verdict
+from strata.report.document import Block, Bullets, Document, Heading, Item, Paragraph, Section, Terms
 from strata.report.figures import window_ns
-from strata.report.spans import Tone
-from strata.report.table import Cell, Table, columns, facts, terminal
-from strata.report.warnings import check_lines
+from strata.report.spans import Text, Tone, Toned, said
+from strata.report.table import Cell, Table, columns
 from strata.results.counts import every_metric
 from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.traces.kinds import TIME_PARTS
 from strata.units import NS_PER_S, format_duration, format_size, format_value, times
-from strata.words import sentence_case
+from strata.words import counted, sentence_case
+
+_TONES: Final[Mapping[Verdict, Tone]] = {"yes": "good", "no": "doubt", "unknown": "dim"}
 
 
-def trial_view(reading: Reading) -> RenderableType:
+def trial_document(reading: Reading) -> Document:
+    """A trial's result, or why there is none."""
+    attempt = f", this is {reading.attempt.path.name}" if reading.attempt is not None else ""
+    head = Heading(reading.trial_id, 1, f"{counted(reading.attempts, 'attempt')}{attempt}")
     record = reading.record
-    head = Text.assemble((reading.trial_id, "bold"), (f"  {reading.attempts} attempt(s)", "dim"))
-    if reading.attempt is not None:
-        head.append(f", this is {reading.attempt.path.name}", style="dim")
     if record is None:
-        return Group(head, Text(f"no result: {reading.problem}", style="yellow"))
-    parts: list[RenderableType] = [head, *([Text("valid", style="green")] if record.validity.valid else [])]
-    parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
+        return Document([head, Paragraph(f"no result: {reading.problem}", "warning")])
+    states: list[Block] = [Paragraph(Toned("valid", "good"))] if record.validity.valid else []
+    states += [Paragraph(Toned(f"not valid: {reason}", "bad")) for reason in record.validity.reasons]
+    return Document([head, *states, *record_blocks(record)])
+
+
+def record_blocks(record: ResultRecord) -> Iterator[Section]:
+    """The sections of a trial's result."""
+    yield Section("metrics", "Metrics", [metrics_table(record)])
     if record.checks:
-        parts += [Text(), _checks(record)]
-    tables = [metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
+        yield Section("checks", "Validity checks", [Bullets([*_checks(record)])])
+    tables = [_disk_table(record, disk) for disk in record.disks]
     operations = record.operations()
     if record.processor is not None:
         tables.append(processor_table(record.processor, operations.value if operations else 0.0))
     if record.samples.available_bytes_min is not None:
         tables.append(_samples_table(record.samples))
-    drawn_models = {**record.drives, **_drawn_processor(record)}
-    tables += [_drive_table(model, drawn) for model, drawn in drawn_models.items()]
-    for table in (*tables, _origin_table(record)):
-        parts += [Text(), terminal(table, indent=2 if table.title else 0)]
-    return Group(*parts)
+    yield Section("work", "Disks, processors and memory", tables)
+    drawn = {**record.drives, **_drawn_processor(record)}
+    if drawn:
+        yield Section("drawn", "Drawn for this seed", [_drive_table(*each) for each in drawn.items()])
+    yield Section("origin", "Origin", [Terms([row for row in _origin(record) if row[1]], "origin")])
+
+
+def _checks(record: ResultRecord) -> Iterator[Text | Item]:
+    """Each check as a question with its answer, and why."""
+    for check in record.checks:
+        question = check.question if check.tenant else sentence_case(check.question)
+        asked = said("{} {}", question, Toned(check.verdict, _TONES[check.verdict]))
+        yield Item(asked, [Paragraph(check.detail, "remark")] if check.detail else [])
 
 
 def _drive_table(model: str, drawn: Mapping[str, float]) -> Table:
@@ -57,15 +70,6 @@ def _drive_table(model: str, drawn: Mapping[str, float]) -> Table:
 def _drawn_processor(record: ResultRecord) -> Mapping[str, Mapping[str, float]]:
     used = record.processor
     return {used.name: used.drawn} if used is not None and used.drawn else {}
-
-
-def _checks(record: ResultRecord) -> RenderableType:
-    styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
-    lines: list[RenderableType] = [Text("checks", "dim")]
-    for question, verdict, why in check_lines(record):
-        lines.append(Text.assemble((f"{verdict:<8}", styles[verdict]), question))
-        lines.append(Padding(Text(why, "dim"), (0, 0, 0, 8)))
-    return Group(*lines)
 
 
 def metrics_table(record: ResultRecord) -> Table:
@@ -121,26 +125,24 @@ def _samples_table(samples: SamplesSummary) -> Table:
     }
     rows = [(name, format_size(size)) for name, size in sizes.items() if size is not None]
     rows += [(f"processor time: {kind}", format_value(ns, "ns")) for kind, ns in samples.cpu_ns.items()]
-    return Table(columns("memory and processors", ("", "figure")), rows)
+    return Table(columns("", ("", "figure")), rows, "Memory and processors", is_headed=False)
 
 
-def _origin_table(record: ResultRecord) -> Table:
+def _origin(record: ResultRecord) -> list[tuple[str, str]]:
     real = record.real_time
     ratio = real.virtual_per_real
     took = f"{format_value(real.duration_s * NS_PER_S, 'ns')} on {real.host or 'this machine'}"
-    return facts(
-        [
-            ("phases", ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())),
-            ("time", record.time_domain + (f", {times(ratio)} as fast as real" if ratio else "")),
-            ("real time", f"{took}, started {real.started_at}"),
-            ("kernel", record.versions.kernel),
-            ("strata", f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}"),
-            ("packages", _packages(record)),
-            ("charges", _charges(record)),
-            ("spec", record.spec_sha256),
-            ("record", str(record.to_plain()["record_sha256"])),
-        ]
-    )
+    return [
+        ("phases", ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())),
+        ("time", record.time_domain + (f", {times(ratio)} as fast as real" if ratio else "")),
+        ("real time", f"{took}, started {real.started_at}"),
+        ("kernel", record.versions.kernel),
+        ("strata", f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}"),
+        ("packages", _packages(record)),
+        ("charges", _charges(record)),
+        ("spec", record.spec_sha256),
+        ("record", str(record.to_plain()["record_sha256"])),
+    ]
 
 
 def _charges(record: ResultRecord) -> str:
