@@ -160,7 +160,7 @@ def test_a_trials_page_shows_its_metrics_its_checks_its_plan_and_its_console(
     text = client.get(f"/study/made/trial/{FIRST}").text
 
     assert "Transactions per second" in text
-    assert "id the disks move data?" in text
+    assert "Did the measured window reach the disks?" in text
     assert "mkfs.ext4" in text
     assert "Kernel panic &lt;not syncing&gt;" in text
     assert text.count("first") < 12_000  # its end
