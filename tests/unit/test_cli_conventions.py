@@ -219,7 +219,8 @@ def test_a_mistake_is_two_lines_on_standard_error(
 ) -> None:
     said = strata(*words, TERM="xterm-256color")
 
-    found = said.stderr.splitlines()
+    # On a busy machine a command that is silent for two seconds is named.
+    found = [line for line in said.stderr.splitlines() if not line.endswith("…")]
     assert ESCAPE not in said.stderr
     assert said.returncode == code
     assert said.stdout == ""
