@@ -61,7 +61,7 @@ def test_all_mistakes_of_the_table_are_told_at_once(tmp_path: Path) -> None:
 
     for text, *causes in (
         (TEXT + '[survival]\npower_cuts = -1\ndisk_loss = "yes"\nfire = true\n', *three),
-        (f"{TEXT}[survival]\n", "nothing is to be survived"),
+        (f"{TEXT}[survival]\n", "requests no failure"),
         (short + SURVIVAL, "in which an instant could be drawn"),
         (f'{TEXT}{DATABASE}{SURVIVAL}workloads = ["oltb"]\n', 'no workload "oltb"', 'mean "oltp"?'),
         (f"{TEXT}{SURVIVAL}workloads = []\n", "no workload is named"),

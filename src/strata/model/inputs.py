@@ -194,13 +194,9 @@ def read_inputs(
     workload: Workload, folder: Path, found: MutableMapping[str, InputFile]
 ) -> Iterator[Diagnostic]:
     """Read the inputs of a workload and its tenants, and add the users' archives to ``found`` by source."""
-    sources: dict[str, str] = {}
     for load in loads_of(workload):
-        for name, source in load.inputs().items():
-            if sources.setdefault(name, source) != source:
-                cause = f"two of its tenants read different files: {sources[name]} and {source}"
-                yield Diagnostic(cause, remedy="let them read the same one")
-            elif source not in found:
+        for source in load.inputs().values():
+            if source not in found:
                 key = next((key for key, value in load if value == source), None)
                 try:
                     file = read_input(source, folder, load.input_kind)

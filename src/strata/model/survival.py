@@ -82,7 +82,7 @@ def survival_diagnostics(
 ) -> Iterator[Diagnostic]:
     """The mistakes of ``[survival]`` among the sound workloads; ``declared`` are the names of all."""
     if not (survival.power_cuts or survival.disk_loss or survival.corruption):
-        cause = "nothing is to be survived"
+        cause = "[survival] requests no failure"
         yield Diagnostic(cause, remedy="write for example power_cuts = 4, or leave the table out")
     if survival.workloads == ():
         yield Diagnostic("no workload is named", remedy="name one, or leave the key out", key="workloads")
@@ -94,7 +94,7 @@ def survival_diagnostics(
     for name in [_named(base, DEGRADED) for base in chosen] if survival.disk_loss else ():
         if name in workloads:
             cause = f'the workload "{name}" has the name of a variant that disk_loss makes'
-            yield Diagnostic(cause, remedy="call it otherwise, or leave disk_loss out", key="disk_loss")
+            yield Diagnostic(cause, remedy="rename it, or leave disk_loss out", key="disk_loss")
     if survival.power_cuts and chosen and all(map(without_instants, chosen.values())):
         yield Diagnostic(
             "no workload has a measured window of 2s or more, in which an instant could be drawn",

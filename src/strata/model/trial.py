@@ -70,12 +70,9 @@ class TrialKey(NamedTuple):
         return cls(match[1], match[2], int(match[3]))
 
 
-def _named(kind: type[CellKey] | type[TrialKey]) -> PlainValidator:
-    return PlainValidator(lambda value: value if isinstance(value, kind) else kind.parse(str(value)))
+def _cell(value: object) -> CellKey:
+    return value if isinstance(value, CellKey) else CellKey.parse(str(value))
 
 
-CellName = Annotated[CellKey, _named(CellKey), PlainSerializer(str, return_type=str)]
+CellName = Annotated[CellKey, PlainValidator(_cell), PlainSerializer(str, return_type=str)]
 """A cell as a key in a file: its name."""
-
-TrialName = Annotated[TrialKey, _named(TrialKey), PlainSerializer(str, return_type=str)]
-"""A trial as a key in a file: its name."""

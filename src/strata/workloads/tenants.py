@@ -271,7 +271,7 @@ class Tenants(Workload):
                         f'the tenant "{name}" has the name of "{near}", or begins with it: their '
                         "metrics would have the same names"
                     )
-                    yield Diagnostic(cause, remedy="call it otherwise", key="name", within=("tenants", index))
+                    yield Diagnostic(cause, remedy="rename it", key="name", within=("tenants", index))
             names += member.names
 
     def _input_diagnostics(self) -> Iterator[Diagnostic]:
