@@ -12,12 +12,13 @@ from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Pattern, Use, Weight
 from strata.model.metric import Better, Metric
+from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.model.survival import VARIANTS
 from strata.model.warning import DURABLE, Check
 from strata.plan.model import Trial
 from strata.report.advice_text import headline, reasons
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
-from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
+from strata.results.record import ResultRecord, StudySnapshot, TimeDomain
 from strata.statistics.study import Cell, StudyResults
 
 # The workloads of the tests, by name; any other name is a pgbench.
@@ -85,27 +86,27 @@ def _snapshot(
     return StudySnapshot(
         name="decided",
         question="Which stack?",
-        stacks=tuple(Choice(name=name, title=name) for name in stacks),
-        workloads=tuple(Choice(name=name, title=name) for name in workloads),
+        stacks={name: StackRecord(title=name) for name in stacks},
+        workloads={name: declared_workload(name, workloads) for name in workloads},
         seeds=tuple(range(1, seeds + 1)),
         trials={},
         time_domain=domain,
         runner="lab",
-        described={
-            "workloads": {name: _declared(name) for name in workloads},
-            "reference": reference,
-        },
+        reference=reference,
         file="decided.toml",
     )
 
 
-def _declared(name: str) -> dict[str, object]:
+def declared_workload(name: str, known: Sequence[str]) -> WorkloadRecord:
     base, _, variant = name.rpartition("-")
     lost = {str(each): interventions for each, interventions in VARIANTS.items()}.get(variant)
-    return (
-        {**_declared(base), "before_measure": lost}
-        if lost
-        else dict(KINDS.get(name, {"workload": "pgbench"}))
+    keys = dict(KINDS.get(base if lost else name, {"workload": "pgbench"}))
+    return WorkloadRecord(
+        workload=str(keys["workload"]),
+        title=name,
+        keys={**keys, "before_measure": lost} if lost else keys,
+        loses_disk=bool(lost),
+        variants={each: f"{name}-{each}" for each in VARIANTS if f"{name}-{each}" in known},
     )
 
 

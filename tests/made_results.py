@@ -20,13 +20,13 @@ import numpy as np
 
 from strata.model.histogram import QUANTILES, empty_histogram, encode, record
 from strata.model.metric import Metric
+from strata.model.study_record import DeviceRecord, LayerRecord, StackRecord, WorkloadRecord
 from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
 from strata.results.record import (
     Charges,
-    Choice,
     Fingerprint,
     RealTime,
     ResultRecord,
@@ -127,16 +127,17 @@ def made_results(
         for stack, workload, seed in product(chosen_stacks, chosen_workloads, chosen_seeds)
     ]
     text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
+    tables = tomllib.loads(text)
     snapshot = StudySnapshot(
         name=name,
         question=question,
-        stacks=tuple(Choice(name=each, title=_stack_title(each)) for each in chosen_stacks),
-        workloads=tuple(_workload_choice(each) for each in chosen_workloads),
+        devices={disk: DeviceRecord(model=_MODEL, capacity_bytes=32 << 30) for disk in _DISKS},
+        stacks={each: _stack_record(each, tables["stacks"][each]) for each in chosen_stacks},
+        workloads={each: _workload_record(each) for each in chosen_workloads},
         seeds=chosen_seeds,
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        described=_described(text, chosen_workloads),
         text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
@@ -346,14 +347,23 @@ def _stack_title(name: str) -> str:
     return " / ".join(layers) + f" on {len(_DISKS)} x {_MODEL}"
 
 
-def _workload_choice(name: str) -> Choice:
+def _stack_record(name: str, table: dict[str, Any]) -> StackRecord:
+    layers = [
+        LayerRecord(
+            layer=each.pop("layer"), stated={key: str(value) for key, value in each.items()}, keys=each
+        )
+        for each in map(dict, table["layers"])
+    ]
+    return StackRecord(title=_stack_title(name), devices=tuple(_DISKS), layers=tuple(layers))
+
+
+def _workload_record(name: str) -> WorkloadRecord:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     rationale = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
-    return Choice(name=name, title=" · ".join(words.splitlines()), rationale=rationale)
-
-
-def _described(text: str, workloads: Sequence[str]) -> dict[str, Any]:
-    return {**tomllib.loads(text), "workloads": {each: _declared(each) for each in workloads}}
+    keys = _declared(name)
+    return WorkloadRecord(
+        workload=keys["workload"], title=" · ".join(words.splitlines()), rationale=rationale, keys=keys
+    )
 
 
 @lru_cache

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from itertools import pairwise
@@ -234,17 +235,22 @@ def format_share(share: float) -> str:
     return f"{_trimmed(significant(share * 100, 4))} %"
 
 
+def _read_by(parse: Callable[[object], float]) -> BeforeValidator:
+    """Read a user's text; in JSON, which Strata writes, the number stands itself."""
+    return BeforeValidator(lambda value, info: value if info.mode == "json" else parse(value))
+
+
 def _text_with_unit(units: str, example: str) -> WithJsonSchema:
     units = f"({units})" if "|" in units else units
     pattern = rf"^\s*\d+(\.\d+)?\s*{units}\s*$"
     return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
 
 
-Size = Annotated[int, BeforeValidator(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B|[kmgtKMGT]", "8GiB")]
+Size = Annotated[int, _read_by(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B|[kmgtKMGT]", "8GiB")]
 """A pydantic field read from text such as ``"8GiB"``, held in bytes."""
 
 
-Rate = Annotated[int, BeforeValidator(parse_rate), _text_with_unit("(B|[KMGT]iB|kB|[MGT]B)/s", "250MB/s")]
+Rate = Annotated[int, _read_by(parse_rate), _text_with_unit("(B|[KMGT]iB|kB|[MGT]B)/s", "250MB/s")]
 """A pydantic field read from text such as ``"250MB/s"``, held in bytes a second."""
 
 
@@ -257,8 +263,8 @@ def _check_memory(size_bytes: int) -> int:
 MemorySize = Annotated[Size, AfterValidator(_check_memory)]
 """A `Size` that something takes of memory."""
 
-Duration = Annotated[int, BeforeValidator(parse_duration), _text_with_unit("ns|us|µs|ms|s|m|min|h", "60s")]
+Duration = Annotated[int, _read_by(parse_duration), _text_with_unit("ns|us|µs|ms|s|m|min|h", "60s")]
 """A pydantic field read from text such as ``"60s"``, held in nanoseconds."""
 
-Share = Annotated[float, BeforeValidator(parse_share), _text_with_unit("%", "2.5%")]
+Share = Annotated[float, _read_by(parse_share), _text_with_unit("%", "2.5%")]
 """A pydantic field read from text such as ``"2.5%"``, held as a fraction of 1."""

@@ -17,12 +17,12 @@ import numpy as np
 from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.metric import Metric
 from strata.model.step import Step
+from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, sha256_hex
 from strata.results.build import build_record
 from strata.results.events import read_events
 from strata.results.record import (
     Charges,
-    Choice,
     Fingerprint,
     RealTime,
     ResultRecord,
@@ -254,8 +254,8 @@ def snapshot_of(
     return StudySnapshot(
         name="quickstart",
         question=QUESTION,
-        stacks=tuple(Choice(name=name, title=TITLES.get(name, name)) for name in stacks),
-        workloads=tuple(Choice(name=name, title=TITLES.get(name, name)) for name in workloads),
+        stacks={name: StackRecord(title=TITLES.get(name, name)) for name in stacks},
+        workloads={name: WorkloadRecord(title=TITLES.get(name, name)) for name in workloads},
         seeds=seeds,
         trials={plan.trial.key: spec_sha256_of(plan) for plan in plans},
         time_domain="virtual",

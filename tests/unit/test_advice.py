@@ -335,10 +335,9 @@ def test_the_workloads_of_a_weight_share_it_and_each_counts_once() -> None:
 
 def test_a_workload_on_an_altered_stack_is_another_measurement() -> None:
     results = study({"a": {"database": around(100)}, "b": {"database": around(200)}})
-    described = {"workloads": {"database": {"workload": "pgbench", "before_measure": ["lose-disk"]}}}
-    altered = StudyResults(
-        results.snapshot.model_copy(update={"described": described}), results.readings, results.cells
-    )
+    lost = results.snapshot.workloads["database"].model_copy(update={"loses_disk": True})
+    snapshot = results.snapshot.model_copy(update={"workloads": {"database": lost}})
+    altered = StudyResults(snapshot, results.readings, results.cells)
 
     assert advice_on(altered).conclusion == "cannot say"
 

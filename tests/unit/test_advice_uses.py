@@ -25,7 +25,6 @@ from strata.model.asked import REQUIREMENTS, UseName
 from strata.plan.catalogue import catalogue
 from strata.reading.entries import read_workload
 from strata.report.advice_text import ABILITIES
-from strata.results.record import Choice, StudySnapshot
 
 STUDIES = Path(__file__).parents[2] / "studies"
 PROBE_NAMES = [probe.name for probe in PROBES]
@@ -201,26 +200,6 @@ def test_a_workload_whose_stack_is_altered_is_only_meant_by_a_pattern_that_says_
     assert fits({"workload": "pgbench"}, **PGBENCH)
     assert not fits({"workload": "pgbench"}, **PGBENCH, before_measure=["snapshot"])
     assert not fits({"workload": "pgbench"}, **PGBENCH, snapshot_every="5s")
-
-
-def snapshot(described: dict[str, object]) -> StudySnapshot:
-    return StudySnapshot(
-        name="s",
-        question="?",
-        stacks=(Choice(name="a"),),
-        workloads=(Choice(name="oltp"),),
-        seeds=(1,),
-        trials={},
-        time_domain="virtual",
-        runner="lab",
-        described=described,
-    )
-
-
-def test_a_study_that_describes_no_workload_has_none_that_fits() -> None:
-    cases: tuple[dict[str, object], ...] = ({}, {"workloads": 3}, {"workloads": {"oltp": 3}})
-    for described in cases:
-        assert snapshot(described).declared_workloads == {}
 
 
 def test_weights_can_be_changed_and_left_out() -> None:

@@ -172,6 +172,12 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
     "no study.json": (lambda ground: (ground.results / "study.json").unlink(), "its study.json is gone"),
     "a study.json cut short": (lambda ground: _cut(ground.results / "study.json"), "not JSON"),
     "an edited study.json": (lambda ground: _study(ground, seeds="all"), "seeds: "),
+    "a stack that is none": (lambda ground: _study(ground, stacks={"ext4": 3}), "stacks.ext4: "),
+    "a precision that is none": (lambda ground: _study(ground, precision=[]), "precision: "),
+    "a search that is none": (
+        lambda ground: _study(ground, workloads={"oltp": {"find": {"x": 1}}}),
+        "workloads.oltp.find",
+    ),
     "a newer study.json": (lambda ground: _study(ground, study_version=99), "of version 99"),
     "an unreadable study.json": (
         lambda ground: ground.forbid(ground.results / "study.json"),
@@ -211,23 +217,7 @@ TOLD: dict[str, tuple[Spoil, str]] = {
         "the disk was full",
     ),
     "a study that is none": (
-        lambda ground: _study(ground, described={}, text="study = 3\nstacks = 4\ndevices = [1]\n"),
-        "transactions per second",
-    ),
-    "a study described otherwise": (
-        lambda ground: _study(ground, described={"stacks": {"ext4": 3}, "devices": "none", "workloads": [1]}),
-        "transactions per second",
-    ),
-    "a search described otherwise": (
-        lambda ground: _described(
-            ground, workloads={"pgbench": {"find": "text"}, "other": {"find": {"x": 1}}}
-        ),
-        "transactions per second",
-    ),
-    "parts described otherwise": (
-        lambda ground: _described(
-            ground, kernels=["x"], matrix="text", processor=3, precision=[], reference={}, phases=1, scale="x"
-        ),
+        lambda ground: _study(ground, text="study = 3\nstacks = 4\ndevices = [1]\n"),
         "transactions per second",
     ),
     "files of an attempt deleted": (
@@ -235,14 +225,6 @@ TOLD: dict[str, tuple[Spoil, str]] = {
         "transactions per second",
     ),
 }
-
-
-def _described(ground: Ground, **parts: object) -> None:
-    """Replace these parts of the study's description."""
-    path = ground.results / "study.json"
-    study = json.loads(path.read_text())
-    study["described"] |= parts
-    path.write_text(json.dumps(study))
 
 
 def _rewrite_all(ground: Ground, **changes: object) -> None:

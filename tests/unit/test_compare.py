@@ -382,8 +382,8 @@ def test_a_specification_that_differs_without_a_trace_in_the_plan_is_named(tmp_p
 def test_keys_of_the_study_that_differ_are_named_where_they_stand(made: Made, tmp_path: Path) -> None:
     other = made_results(tmp_path / "other", stacks=STACKS, workloads=WORKLOADS)
     study = json.loads(other.study_path.read_text())
-    study["described"]["workloads"]["postgresql"]["scale"] = 20
-    study["described"]["stacks"]["ext4"]["layers"][0]["level"] = 1
+    study["workloads"]["postgresql"]["keys"]["scale"] = 20
+    study["stacks"]["ext4"]["layers"][0]["keys"]["level"] = 1
     other.study_path.write_text(json.dumps(study))
 
     found = plain(made(), str(other.path))["differences"]

@@ -23,7 +23,7 @@ CELLS = {CellKey("ext4", "mix"): 2, CellKey("xfs", "mix"): 2}
 def past(study: Study, stack: str, real_s: float) -> Past:
     described = study.describe()
     took = TrialDuration(100.0 * NS_PER_S, real_s)
-    parts = described["workloads"]["mix"], described["stacks"][stack]
+    parts = described.workloads["mix"], described.stacks[stack]
     return Past(*parts, ("wd-re4-500gb",), study.processor.name, took)
 
 

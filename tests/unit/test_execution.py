@@ -21,6 +21,7 @@ from strata.execution.schedule import plan_study
 from strata.experiment.run import run_study
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan
+from strata.results.declared import declared_study
 from strata.results.store import ResultsFolder
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner
@@ -373,11 +374,13 @@ def test_the_study_is_described_for_the_report(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner())
 
     study = ResultsFolder.open(tmp_path / "results").study()
-    assert [choice.name for choice in study.stacks] == ["ext4", "xfs"]
-    assert "noatime" in study.stacks[1].title
-    assert "wd-re4-500gb" in study.stacks[0].title
-    assert "random-mix-4k" in study.workloads[0].title
+    assert [*study.stacks] == ["ext4", "xfs"]
+    assert "noatime" in study.stacks["xfs"].title
+    assert "wd-re4-500gb" in study.stacks["ext4"].title
+    assert study.stacks["xfs"].layers[0].stated == {"mount": "noatime"}
+    assert "random-mix-4k" in study.workloads["mix"].title
     assert study.text == TEXT
+    assert declared_study(study).describe() == study_in(tmp_path).describe()
     assert set(study.trials) == TRIALS
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from planted_tree import git
 from strata.errors import LabError, StudyError, ToolError
-from strata.execution.schedule import stack_title
 from strata.lab.own_source import OwnSource, own_source
 from strata.lab.recipe import Recipe, project_root
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, KERNELS, Kernel, find_kernel
@@ -55,10 +54,10 @@ def test_a_study_and_a_stack_name_their_kernels(tmp_path: Path, tree: Path) -> N
     plans = {stack: compile_trial(study, stack, "mix", 1) for stack in study.stacks}
     assert plans["ext4"].kernel == Kernel("./linux@main", tmp_path / "linux", "main")
     assert plans["btrfs"].kernel == DEFAULT_KERNEL
-    assert study.describe()["kernel"] == "./linux@main"
-    assert study.describe()["kernels"] == {"btrfs": DEFAULT_VERSION}
-    assert "under Linux ./linux@main" in stack_title(study, study.stacks["ext4"])
-    assert "Linux" not in stack_title(study, study.stacks["btrfs"])
+    assert study.describe().kernel == "./linux@main"
+    assert study.describe().kernels == {"btrfs": DEFAULT_VERSION}
+    assert "under Linux ./linux@main" in study.stack_title(study.stacks["ext4"])
+    assert "Linux" not in study.stack_title(study.stacks["btrfs"])
 
 
 @pytest.mark.parametrize("name", ["li@nux", "me@there/linux"])

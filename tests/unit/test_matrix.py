@@ -260,8 +260,7 @@ def measured(path: Path, rate: Callable[[str, str], float]) -> ResultsFolder:
     """A finished study of the matrix; each seed moves all cells alike."""
     stacks, seeds = dict.fromkeys(MATRIX.stacks, 1.0), (1, 2, 3, 4, 5, 6)
     snapshot = snapshot_of(stacks, seeds, tuple(MATRIX.workloads))
-    described = {"matrix": MATRIX.model_dump(mode="json")}
-    folder = ResultsFolder.create(path, snapshot.model_copy(update={"described": described}))
+    folder = ResultsFolder.create(path, snapshot.model_copy(update={"matrix": MATRIX}))
     for stack, of_stack in MATRIX.stacks.items():
         for workload, of_workload in MATRIX.workloads.items():
             for seed in seeds:

@@ -47,8 +47,7 @@ def results(path: Path, *checks: Check, gain: float = 1.2) -> Path:
         path, stacks=["ext4", "xfs"], workloads=["postgresql"], gains={"xfs": gain / 1.1}, checks=checks
     )
     snapshot = folder.study()
-    described = {**snapshot.described, "matrix": MATRIX.model_dump(mode="json")}
-    changed = snapshot.model_copy(update={"described": described})
+    changed = snapshot.model_copy(update={"matrix": MATRIX})
     (folder.path / "study.json").write_text(changed.model_dump_json())
     return folder.path
 

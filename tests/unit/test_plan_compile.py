@@ -65,8 +65,8 @@ def test_the_order_and_what_it_is_drawn_from_are_part_of_the_described_study(tmp
 
     described = read(tmp_path, text).describe()
 
-    assert (described["order"], described["order_seed"]) == ("abba", 1)
-    assert (described["precision"], described["seeds_max"]) == (0.025, 20)
+    assert (described.order, described.order_seed) == ("abba", 1)
+    assert (described.precision, described.seeds_max) == (0.025, 20)
 
 
 def test_the_order_is_no_part_of_a_trials_specification(tmp_path: Path) -> None:

@@ -267,9 +267,11 @@ def test_the_window_of_the_disks_time_is_said_to_be_the_step(page: str) -> None:
 
 
 def test_the_methods_say_what_an_interval_covers() -> None:
-    default = covered_words({"drives": "plausible", "phases": "drawn"})
+    snapshot = snapshot_of(STACKS, (1,))
+    default = covered_words(snapshot)
 
     assert "periodic work" in default
     assert "drives that may be of these models" in default
+    fixed = snapshot.model_copy(update={"drives": "exact", "phases": "fixed"})
     exact = "An interval is of the mean over other layouts and accesses and other angles of the platters."
-    assert covered_words({"drives": "exact", "phases": "fixed"}).startswith(exact)
+    assert covered_words(fixed).startswith(exact)

@@ -36,7 +36,7 @@ def sequential(study: StudySnapshot) -> StudySnapshot:
                 CellKey("xfs", "postgresql"): 0.041,
                 CellKey("ext4", "mail"): None,
             },
-            "described": {"precision": 0.025},
+            "precision": 0.025,
         }
     )
 

@@ -18,6 +18,8 @@ from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.experiment.run import Summary, run_study
+from strata.model.find import Find
+from strata.model.study_record import WorkloadRecord
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
@@ -186,9 +188,9 @@ def test_mistakes_of_a_search_are_found_before_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_rate_is_searched_by_a_count_per_operation() -> None:
-    find = {"metric": "flushes_per_operation", "at_most": 0.5, "within": 0.05}
+    find = Find(metric="flushes_per_operation", at_most=0.5, within="5%")
     snapshot = snapshot_of({"ext4": 344.0}, (1,), ("oltp",)).model_copy(
-        update={"described": {"workloads": {"oltp": {"workload": "pgbench", "find": find}}}}
+        update={"workloads": {"oltp": WorkloadRecord(workload="pgbench", find=find)}}
     )
 
     def flushing(rate: int, share: float) -> ResultRecord:

@@ -281,9 +281,9 @@ def test_each_workload_is_also_measured_with_a_disk_lost_where_a_stack_survives_
 
 def test_a_use_is_not_judged_by_the_speed_with_a_disk_lost() -> None:
     results = study({"a": {"database": around(300)}, "b": {"database": around(100)}}, risks={})
-    lost = results.snapshot.described["workloads"]["database"] | {"before_measure": ["lose-disk"]}
-    described = results.snapshot.described | {"workloads": {"database": lost}}
-    degraded = replace(results, snapshot=results.snapshot.model_copy(update={"described": described}))
+    lost = results.snapshot.workloads["database"].model_copy(update={"loses_disk": True})
+    snapshot = results.snapshot.model_copy(update={"workloads": {"database": lost}})
+    degraded = replace(results, snapshot=snapshot)
 
     verdicts = [
         advise(each, [use(weight("database", 1))], None)[0].conclusion for each in (results, degraded)

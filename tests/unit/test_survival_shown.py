@@ -17,7 +17,8 @@ from command_line import shown, shown_json
 from strata.advice.advise import advise
 from strata.cli import app
 from strata.model.metric import Metric
-from strata.model.survival import REBUILT
+from strata.model.survival import REBUILT, lost_disk_variants
+from strata.plan.catalogue import catalogue
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
@@ -98,13 +99,16 @@ def test_a_report_shows_second_losses_and_whether_wrong_data_are_returned() -> N
 
 
 def test_a_workload_is_no_variant_by_its_name_alone() -> None:
-    results = degraded()
-    described = results.snapshot.described["workloads"]
-    named = described | {"database-degraded": described["database"] | {"clients": 9}}
-    snapshot = results.snapshot.model_copy(update={"described": {"workloads": named}})
+    load = (
+        catalogue()
+        .workloads["pgbench"]
+        .model_validate({"workload": "pgbench", "scale": 1, "clients": 1, "duration": "60s"})
+    )
+    lost = load.model_copy(update={"before_measure": ["lose-disk"]})
+    other = lost.model_copy(update={"clients": 9})
 
-    assert survival_tables(None, results)
-    assert not survival_tables(None, replace(results, snapshot=snapshot))
+    assert lost_disk_variants(load, {"oltp": load, "oltp-degraded": lost}) == {"degraded": "oltp-degraded"}
+    assert lost_disk_variants(load, {"oltp": load, "oltp-degraded": other}) == {}
 
 
 def test_an_advice_says_what_lost_disks_and_wrong_data_do_to_its_choice() -> None:

@@ -345,7 +345,7 @@ def test_jains_index_is_as_its_authors_define_it() -> None:
 def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:
     study: Study = read(tmp_path, study_text(tenant("a", keys='memory = "64MiB"')))
 
-    described = study.describe()["workloads"]["two"]
+    described = study.describe().workloads["two"].keys
 
     assert described["members"][0]["load"]["size_bytes"] == 16 << 20
 

@@ -14,9 +14,10 @@ from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_tr
 
 import command_line
 from strata.console import Terminal
+from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.model.trial import TrialKey
 from strata.printable import json_text, printable
-from strata.results.record import Choice, Validity
+from strata.results.record import Validity
 from strata.results.store import ResultsFolder
 from study_texts import SOUND
 
@@ -80,8 +81,8 @@ def nasty(tmp_path: Path) -> Path:
     snapshot = snapshot.model_copy(
         update={
             "question": NASTY,
-            "stacks": tuple(Choice(name=each.name, title=NASTY) for each in snapshot.stacks),
-            "workloads": tuple(Choice(name=each.name, title=NASTY) for each in snapshot.workloads),
+            "stacks": dict.fromkeys(snapshot.stacks, StackRecord(title=NASTY)),
+            "workloads": dict.fromkeys(snapshot.workloads, WorkloadRecord(title=NASTY)),
             "command": NASTY,
         }
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import HEADLINE, Pattern, Use, Weight, bundled_uses, requiring
-from strata.model.survival import loses_disk
+from strata.model.study_record import WorkloadRecord
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities
 from strata.results.record import StudySnapshot
@@ -66,13 +66,13 @@ def _every_workload(snapshot: StudySnapshot) -> Use:
         about="Each workload of the study counts the same.",
         source="the study asks for no use, so none of its workloads counts more than another",
         weights=tuple(
-            Weight(name, 1.0, (_pattern(declared),), {HEADLINE: 1.0}, "it is a workload of the study")
-            for name, declared in snapshot.declared_workloads.items()
-            if not loses_disk(declared)
+            Weight(name, 1.0, (_pattern(load),), {HEADLINE: 1.0}, "it is a workload of the study")
+            for name, load in snapshot.workloads.items()
+            if not load.loses_disk
         ),
     )
 
 
-def _pattern(declared: dict[str, object]) -> Pattern:
-    wanted = {key: (value,) for key, value in declared.items() if key != "workload"}
-    return Pattern(str(declared["workload"]), {"workload": declared["workload"]}, wanted)
+def _pattern(load: WorkloadRecord) -> Pattern:
+    wanted = {key: (value,) for key, value in load.keys.items() if key != "workload"}
+    return Pattern(load.workload, {"workload": load.workload}, wanted)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight
-from strata.model.survival import loses_disk
+from strata.model.study_record import WorkloadRecord
 from strata.model.trial import CellKey
 from strata.model.warning import DURABLE as DURABLE_CHECK
 from strata.results.capabilities import Capabilities, PowerCutFinding
@@ -246,7 +246,7 @@ class Evidence:
 
 def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: Scorer) -> Evidence:
     """The evidence on the candidate ``stacks``."""
-    declared = results.snapshot.declared_workloads
+    declared = results.snapshot.workloads
     fitting = _fitting(results.workloads, use, declared)
     kept, complete = _comparable(results, stacks, chain(*fitting.values()))
     counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
@@ -295,7 +295,7 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
 
     Empty: there are none; None: no result says it.
     """
-    fitting = _fitting(results.workloads, use, results.snapshot.declared_workloads)
+    fitting = _fitting(results.workloads, use, results.snapshot.workloads)
     found = [
         check
         for names in fitting.values()
@@ -310,7 +310,7 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
 
 def counting_workloads(results: StudyResults, use: Use) -> list[str]:
     """The study's workloads that count for a use."""
-    fitting = _fitting(results.workloads, use, results.snapshot.declared_workloads)
+    fitting = _fitting(results.workloads, use, results.snapshot.workloads)
     return [workload for names in fitting.values() for workload in names]
 
 
@@ -328,15 +328,15 @@ def _counts(results: StudyResults, stack: str, workload: str) -> bool:
 
 
 def _fitting(
-    workloads: Sequence[str], use: Use, declared: Mapping[str, Mapping[str, Any]]
+    workloads: Sequence[str], use: Use, declared: Mapping[str, WorkloadRecord]
 ) -> dict[str, list[str]]:
     """The study's workloads by weight; each counts for the first weight that it fits."""
     found: dict[str, list[str]] = {weight.name: [] for weight in use.weights}
     # A use is judged on sound disks.
-    sound = (name for name in workloads if not loses_disk(declared.get(name, {})))
+    sound = (name for name in workloads if not declared[name].loses_disk)
     for workload in sound:
         for weight in use.weights:
-            if any(pattern.fits(declared.get(workload, {})) for pattern in weight.fits):
+            if any(pattern.fits(declared[workload].keys) for pattern in weight.fits):
                 found[weight.name].append(workload)
                 break
     return found

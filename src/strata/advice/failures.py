@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from strata.model.survival import Variant, lost_disk_variants
+from strata.model.survival import Variant
 from strata.model.trial import CellKey
 from strata.results.capabilities import Capabilities, Verdict
 from strata.statistics.comparison import Comparison
@@ -40,12 +40,12 @@ def failure_words(
 
 
 def _slower(results: StudyResults, stack: str, workloads: Sequence[str]) -> Iterator[str]:
-    variants = lost_disk_variants(results.snapshot.declared_workloads)
+    declared = results.snapshot.workloads
     for variant, when in _VARIANTS.items():
         gains = [
             f"{times(found.gain)} as good under {name}{' (doubtful)' if found.doubt else ''}"
             for name in workloads
-            if (found := slowed(results, stack, name, variants.get((name, variant), ""))) is not None
+            if (found := slowed(results, stack, name, declared[name].variants.get(variant, ""))) is not None
             and not found.unranked
         ]
         if gains:

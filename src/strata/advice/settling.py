@@ -89,7 +89,7 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
 
 def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:
     missing = [each for each in coverage if not each.workloads and not each.lacking]
-    names = [choice.name for choice in snapshot.workloads]
+    names = list(snapshot.workloads)
     for each in sorted(missing, key=lambda one: -one.share):
         pattern = each.weight.fits[0]
         name = each.weight.name

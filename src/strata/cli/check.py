@@ -59,7 +59,7 @@ class _Sound:
     @property
     @in_json
     def declared(self) -> dict[str, Any]:
-        return self.study.describe()
+        return self.study.describe().options()
 
     @property
     @in_json

@@ -52,14 +52,14 @@ class Diagnostics:
         self.file = file
         self.origin: Callable[[Path, bool], Path] = lambda path, _is_key: path
         """Where in the file the value at a path comes from, or the key if that is the mistake."""
-        self._text = text
+        self.text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
 
     @cached_property
     def lines(self) -> dict[Path, int]:
         """The line of each key, for messages."""
-        return key_lines(self._text)
+        return key_lines(self.text)
 
     def add(self, path: Path, cause: str, remedy: str | None = None, *, is_key: bool = False) -> None:
         """Add the mistake of a value; ``is_key``: the key itself is the mistake."""

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from strata.errors import StrataError
 from strata.execution.forecast import TrialDuration
 from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
 from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
 from strata.model.study import Study
+from strata.model.study_record import StackRecord, StudyRecord, WorkloadRecord
 from strata.model.trial import CellKey
 from strata.model.workload import Workload, loads_of
 from strata.plan.model import Trial
@@ -106,8 +107,8 @@ class Estimate:
 class Past:
     """A trial of an earlier run, with what its study said of stack, workload, devices and ageing."""
 
-    workload: Mapping[str, Any]
-    stack: Mapping[str, Any]
+    workload: WorkloadRecord
+    stack: StackRecord
     models: tuple[str, ...]
     processor: str
     took: TrialDuration
@@ -130,23 +131,20 @@ def past_trials(folders: Iterable[Path]) -> list[Past]:
 
 def _past_of(folder: ResultsFolder) -> Iterator[Past]:
     snapshot = folder.study()
-    described = snapshot.described
     for reading in folder.one_of_each_cell() if snapshot.time_domain == "virtual" else ():
         trial, record = reading.trial, reading.record
         if record is None or not reading.usable:
             continue
-        stack = described["stacks"][trial.stack]
-        models = tuple(described["devices"][name]["model"] for name in stack["devices"])
-        processor = described["processor"]["model"]
-        workload = described["workloads"][trial.workload]
-        age = _age(described, stack)
-        yield Past(workload, stack, models, processor, TrialDuration.of(record), age)
+        stack = snapshot.stacks[trial.stack]
+        models = tuple(snapshot.devices[name].model for name in stack.devices)
+        workload = snapshot.workloads[trial.workload]
+        age = _age(snapshot, stack)
+        yield Past(workload, stack, models, snapshot.processor.model, TrialDuration.of(record), age)
 
 
-def _age(described: Mapping[str, Any], stack: Mapping[str, Any]) -> object:
+def _age(study: StudyRecord, stack: StackRecord) -> object:
     """What decides how long ageing takes; None where nothing is aged."""
-    age = described.get("age")
-    return age and (age, [described["devices"][name]["capacity_bytes"] for name in stack["devices"]])
+    return study.age and (study.age, [study.devices[name].capacity_bytes for name in stack.devices])
 
 
 def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
@@ -205,19 +203,19 @@ def _real_per_virtual(study: Study, load: Workload, kinds: Iterable[str], cached
 
 def _cell(  # noqa: PLR0917
     study: Study,
-    described: Mapping[str, Any],
+    described: StudyRecord,
     cell: CellKey,
     count: int,
     past: Sequence[Past],
     shared_by: int | None,
 ) -> CellEstimate:
     study = study.of(cell.stack)
-    workload, stack = described["workloads"][cell.workload], described["stacks"][cell.stack]
+    workload, stack = described.workloads[cell.workload], described.stacks[cell.stack]
     models = tuple(used.device.name for used in study.stack_devices(cell.stack))
     alike = [
         each
         for each in past
-        if each.workload["workload"] == workload["workload"]
+        if each.workload.workload == workload.workload
         and (each.models, each.processor, each.age) == (models, study.processor.name, _age(described, stack))
     ]
     same = [each for each in alike if (each.workload, each.stack) == (workload, stack)]

@@ -6,20 +6,17 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from strata.devices.device import Device
-from strata.diagnostics.names import disk_of
 from strata.errors import RunError
-from strata.model.describe import title
-from strata.model.stack import Stack
 from strata.model.study import Study
+from strata.model.study_record import StudyRecord
 from strata.model.trial import CellKey, TrialKey
 from strata.model.warning import UNDISTURBED
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
+from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.records import Store
 from strata.rules.untouched import untouched
 from strata.runners.base import Identity, Runner
@@ -170,52 +167,17 @@ def snapshot_of(
     runner: Runner,
     command: str,
 ) -> StudySnapshot:
+    described = study.describe()
     return StudySnapshot(
-        name=study.name,
-        question=study.question,
-        stacks=tuple(
-            Choice(name=name, title=stack_title(study, each)) for name, each in study.stacks.items()
-        ),
-        workloads=tuple(
-            Choice(name=name, title=title(each.workload, each), rationale=each.rationale)
-            for name, each in study.workloads.items()
-        ),
-        use=study.use,
-        must=study.must,
-        seeds=max((study.seeds_of(workload) for workload in study.workloads), key=len),
+        **{name: getattr(described, name) for name in StudyRecord.model_fields}
+        | {"seeds": max((study.seeds_of(workload) for workload in study.workloads), key=len)},
         added_seeds=dict(study.added_seeds),
         trials={each.key: each.spec_sha256 for each in planned},
         skipped=dict(left_out),
         time_domain=runner.time_domain,
         runner=runner.name,
-        described=study.describe(),
-        text=_text(study.file),
+        text=study.text,
         file=study.file.name,
         command=command,
         untouched=untouched(study),
     )
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text()
-    except OSError:  # a program made the study, or its file was removed after reading
-        return ""
-
-
-def stack_title(study: Study, stack: Stack) -> str:
-    """A stack in one line: its layers with their declared keys, and its devices' models."""
-    layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
-    if stack.each:
-        own = " / ".join(title(layer.layer, layer) for layer in stack.each)
-        layers += f" / for each tenant ({own})"
-    for name, part in stack.filesystems.items():
-        own = " / ".join(title(layer.layer, layer) for layer in part.layers if not layer.beside)
-        layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
-    if not (kernel := study.of(stack.name).kernel).is_default:
-        layers += f" under {kernel}"
-    given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
-    layers += f" ({', '.join(given)})" if given else ""
-    models = dict.fromkeys(study.devices[disk_of(name)].device.name for name in stack.devices)
-    count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
-    return f"{layers} on {count}{', '.join(models)}"

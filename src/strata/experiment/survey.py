@@ -21,7 +21,7 @@ from strata.devices.device import Device
 from strata.diagnostics.names import require_known
 from strata.errors import PlanError, RunError
 from strata.execution.pool import lab_bytes, over_cpus, stopped_by_signals, worker_cpus
-from strata.execution.schedule import fingerprint_of, stack_title
+from strata.execution.schedule import fingerprint_of
 from strata.experiment.strategies.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.files import make_folder, read_plain, write_durably
 from strata.model.study import Study
@@ -105,7 +105,7 @@ class Survey:
             probes=tuple(
                 ProbeTitle(name=each.name, title=each.title, question=each.question) for each in PROBES
             ),
-            stacks={name: stack_title(self.study, stack) for name, stack in self.study.stacks.items()},
+            stacks={name: self.study.stack_title(stack) for name, stack in self.study.stacks.items()},
             cells=tuple(each for each in found if isinstance(each, Capability)),
             cuts=tuple(each for each in found if isinstance(each, PowerCutFinding)),
             uncut=uncut(self.study) if self.cuts else {},

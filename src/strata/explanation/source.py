@@ -96,7 +96,7 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
         raise ResultError(cause, place=f"{folder.path}/{trial}", remedy="run it with `strata run`")
     plan = _plan(reading.attempt)
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
-    title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")
+    title = study.workloads[plan.trial.workload].title
     return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title, study, reading)
 
 

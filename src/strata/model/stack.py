@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from strata.diagnostics.names import Diagnostic, disk_of
+from strata.model.describe import declared
 from strata.model.layer import Interface, Layer, LayerContext, Part, Provided, Share
+from strata.model.study_record import LayerRecord, StackRecord
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
 USABLE_TENTHS: Final = 9
@@ -53,13 +55,22 @@ class Stack:
     base: int = 0
     mount: str = "${mount}"
 
-    def describe(self) -> dict[str, Any]:
-        layers = [layer.model_dump(mode="json") for layer in self.layers]
-        shared = {} if self.shared is None else {"shared": self.shared}
-        settings = {"settings": self.settings} if self.settings else {}
-        others = {name: each.describe() | {"mount": each.mount} for name, each in self.filesystems.items()}
-        further = {"filesystems": others} if others else {}
-        return {"devices": list(self.devices), "layers": layers, **shared, **settings, **further}
+    def describe(self) -> StackRecord:
+        return StackRecord(
+            devices=self.devices,
+            layers=tuple(
+                LayerRecord(
+                    layer=layer.layer,
+                    stated=dict(declared(layer)),
+                    keys=layer.model_dump(mode="json", exclude={"layer"}),
+                )
+                for layer in self.layers
+            ),
+            shared=self.shared,
+            settings={kind: dict(each) for kind, each in self.settings.items()},
+            filesystems={name: each.describe() for name, each in self.filesystems.items()},
+            mount=self.mount if self.own else "",
+        )
 
     def on_host(self) -> Stack:
         others = {name: each.on_host() for name, each in self.filesystems.items()}

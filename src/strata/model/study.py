@@ -21,6 +21,7 @@ from strata.devices.price import Price, PriceText
 from strata.devices.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.diagnostics.names import KebabName, checked, disk_of
 from strata.model.asked import Requirements, UseName
+from strata.model.describe import title
 from strata.model.design import (
     SEED_MAX,
     SEEDS_DECLARED_MAX,
@@ -41,7 +42,8 @@ from strata.model.matrix import Matrix
 from strata.model.packages import PackageLock
 from strata.model.stack import Stack
 from strata.model.step import BROUGHT, MEMORY_BYTES
-from strata.model.survival import Survival
+from strata.model.study_record import DeviceRecord, ProcessorRecord, StudyRecord, WorkloadRecord
+from strata.model.survival import Survival, Variant, lost_disk_variants
 from strata.model.trial import TrialKey
 from strata.model.workload import Workload, loads_of
 from strata.units import (
@@ -277,6 +279,7 @@ class Study:
         survival: The failures that it tries beside its trials.
         own: The fields that differ for a stack, by its name, as `of` has them.
         scale: The share of the declared time and data that its workloads have.
+        text: The text of its file, from which it can be read again; empty of a study that a program made.
     """
 
     name: str
@@ -312,6 +315,7 @@ class Study:
     survival: Survival | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scale: float = 1.0
+    text: str = field(default="", repr=False, compare=False)
     is_on_host: bool = False
     _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Drawn once for each seed; a changed copy of the study begins anew.
@@ -409,46 +413,72 @@ class Study:
     def _own_kernels(self) -> dict[str, str]:
         return {name: self.of(name).kernel.name for name in self.own if self.of(name).kernel != self.kernel}
 
-    def describe(self) -> dict[str, Any]:
-        """The study as JSON values, without the place it was read from: for ``study.json`` and the report."""
-        return _without_none(
-            name=self.name,
-            question=self.question,
-            seeds=list(self.seeds),
-            order=self.order,
-            order_seed=self.order_seed,
-            reference=self.reference,
-            precision=self.precision,
+    def describe(self) -> StudyRecord:
+        """The study without the place it was read from: for ``study.json`` and the report."""
+        return StudyRecord(
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             seeds_max=None if self.precision is None else self.seeds_max,
-            drives=self.drives,
-            phases=self.phases,
-            prepare=None if self.prepare == "each" else self.prepare,
-            age=self.age and self.age.model_dump(),
-            time_limit_ns=self.time_limit_ns,
-            sample_interval_ns=self.sample_interval_ns,
-            memory_bytes=None if self.memory_bytes == MEMORY_BYTES else self.memory_bytes,
-            kernel=None if self.kernel.is_default else self.kernel.name,
-            kernels=self._own_kernels() or None,
-            scale=None if self.scale == 1 else self.scale,
-            processor={"model": self.processor.name, **self.processor.identity()["parameters"]},
+            kernel=self.kernel.name,
+            kernels=self._own_kernels(),
+            processor=ProcessorRecord(
+                model=self.processor.name, parameters=self.processor.identity()["parameters"]
+            ),
             devices={
-                name: {
-                    "model": used.device.name,
-                    "title": used.device.title,
-                    "capacity_bytes": used.capacity_bytes,
+                name: DeviceRecord(
+                    model=used.device.name,
+                    title=used.device.title,
+                    capacity_bytes=used.capacity_bytes,
                     **used.device.identity(),
-                }
+                )
                 for name, used in self.devices.items()
             },
-            stacks={name: stack.describe() for name, stack in self.stacks.items()},
-            workloads={name: each.model_dump(mode="json") for name, each in self.workloads.items()},
-            matrix=self.matrix.model_dump(mode="json") if self.matrix.factors else None,
-            survival=self.survival and self.survival.model_dump(mode="json"),
+            stacks={
+                name: stack.describe().model_copy(update={"title": self.stack_title(stack)})
+                for name, stack in self.stacks.items()
+            },
+            workloads={
+                name: _described(load, lost_disk_variants(load, self.workloads))
+                for name, load in self.workloads.items()
+            },
         )
 
+    def stack_title(self, stack: Stack) -> str:
+        """A stack in one line: its layers with their declared keys, and its devices' models."""
+        layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
+        if stack.each:
+            own = " / ".join(title(layer.layer, layer) for layer in stack.each)
+            layers += f" / for each tenant ({own})"
+        for name, part in stack.filesystems.items():
+            own = " / ".join(title(layer.layer, layer) for layer in part.layers if not layer.beside)
+            layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
+        if not (kernel := self.of(stack.name).kernel).is_default:
+            layers += f" under {kernel}"
+        given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
+        layers += f" ({', '.join(given)})" if given else ""
+        models = dict.fromkeys(self.devices[disk_of(name)].device.name for name in stack.devices)
+        count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
+        return f"{layers} on {count}{', '.join(models)}"
 
-def _without_none(**entries: Any) -> dict[str, Any]:
-    return {key: value for key, value in entries.items() if value is not None}
+
+_AS_THEY_ARE: Final = (
+    *("name", "question", "use", "must", "seeds", "order", "order_seed", "reference", "precision", "drives"),
+    *("phases", "prepare", "age", "time_limit_ns", "sample_interval_ns", "memory_bytes", "scale", "matrix"),
+    "survival",
+)
+"""The fields of a study that its record has with the same name and value."""
+
+
+def _described(load: Workload, variants: dict[Variant, str]) -> WorkloadRecord:
+    return WorkloadRecord(
+        workload=load.workload,
+        title=title(load.workload, load),
+        rationale=load.rationale,
+        find=find_of(load),
+        loses_disk=load.loses_disk,
+        variants=variants,
+        window_ns=load.window_ns,
+        keys=load.model_dump(mode="json"),
+    )
 
 
 def scaled(study: Study, share: float) -> Study:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -128,20 +128,13 @@ def _with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack])
     }
 
 
-def loses_disk(described: Mapping[str, Any]) -> bool:
-    """Whether a workload, described as JSON, runs with a disk lost."""
-    return "lose-disk" in (described.get("before_measure") or ())
-
-
-def lost_disk_variants(described: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, Variant], str]:
-    """The names of the workloads that are another one, described as JSON, with a disk lost."""
+def lost_disk_variants(load: Workload, workloads: Mapping[str, Workload]) -> dict[Variant, str]:
+    """The names of the workloads that are this one with a disk lost."""
     return {
-        (name, variant): other
-        for name, load in described.items()
-        if not load.get("before_measure")
-        for variant, interventions in VARIANTS.items()
-        for other, each in described.items()
-        if each == {**load, "before_measure": interventions}
+        variant: name
+        for variant, interventions in (() if load.before_measure else VARIANTS.items())
+        for name, other in workloads.items()
+        if other == load.model_copy(update={"before_measure": interventions})
     }
 
 

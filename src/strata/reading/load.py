@@ -86,11 +86,29 @@ def load_study(
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
+    return read_study(
+        tables, found, file, catalogue, disks, has_inputs=has_inputs, scale=scale, changes=changes
+    )
+
+
+def read_study(
+    tables: Mapping[str, Any],
+    found: Diagnostics,
+    file: Path,
+    catalogue: Catalogue,
+    disks: Mapping[str, StudyDevice] | None = None,
+    *,
+    has_inputs: bool = True,
+    scale: float = 1.0,
+    changes: Mapping[str, Any] | None = None,
+) -> Study:
+    """The same of the tables of a ``file``, beside which further files are looked for."""
     try:
-        tables = with_changes(tables, changes or {})
+        changed = with_changes(dict(tables), changes or {})
     except Diagnostic as error:
         raise StudyError(error.cause, place=str(file), remedy=error.remedy) from error
-    return scaled(_Reader(file, tables, found, catalogue, disks or {}, has_inputs).study(), scale)
+    reader = _Reader(file, changed, found, catalogue, disks or {}, has_inputs)
+    return scaled(replace(reader.study(), text=found.text), scale)
 
 
 @dataclass
@@ -215,12 +233,15 @@ class _Reader:
         """Of combinations that come to the same stack or workload, keep the first."""
         same: dict[str, str] = {}
         heads = self.own_heads()
-        stacks = {name: [each.describe(), heads.get(name)] for name, each in self.stacks.items()}
+        stacks = {
+            name: [each.describe().model_dump(mode="json"), heads.get(name)]
+            for name, each in self.stacks.items()
+        }
         workloads = {name: each.model_dump(mode="json") for name, each in self.workloads.items()}
         variants = ((stacks, self.matrix.stacks), (workloads, self.matrix.workloads))
-        for described, made in variants if self.matrix.factors else ():
+        for written, made in variants if self.matrix.factors else ():
             known: dict[str, str] = {}
-            for name, each in described.items():
+            for name, each in written.items():
                 first = known.setdefault(json.dumps(each, sort_keys=True), name)
                 if first != name and name in made:
                     same[name] = first

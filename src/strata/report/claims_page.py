@@ -19,7 +19,6 @@ from strata.report.document import Block, Bullets, Code, Heading, Paragraph, mar
 from strata.report.origin import cost_line
 from strata.report.spans import Mono, Text, Toned, escaped, joined, said
 from strata.report.stack import stack_views, study_of, text_tree
-from strata.results.declared import scale_of
 from strata.statistics.claims import Judgement, Verdict, cells_of
 from strata.statistics.study import StudyResults
 from strata.units import format_share
@@ -76,7 +75,7 @@ def claims_page(
 
 
 def _size(results: StudyResults) -> str:
-    scale = scale_of(results.snapshot)
+    scale = results.snapshot.scale
     share = "at its full size" if scale == 1 else f"at {format_share(scale)} of its time and data"
     counts = {len(cell.records) for cell in results.cells.values() if cell.records}
     fewest = f"{min(counts)} to " if len(counts) > 1 else ""

@@ -70,7 +70,7 @@ def _included(report: Report) -> Iterator[Block]:
                     f"system call, {each.clock_read_ns:,} ns per reading of the clock, {each.yield_ns:,} ns "
                     f"per yield{reclaim}."
                 )
-        covered = covered_words(report.results.snapshot.described)
+        covered = covered_words(report.results.snapshot)
         yield Paragraph(
             "A trial is a function of its specification and its seed alone: run again, anywhere, it yields "
             f"the same bytes. {covered}"
@@ -95,7 +95,7 @@ def _price(each: Any) -> Text:
 
 def _terms(report: Report) -> Iterator[tuple[str, Text]]:
     snapshot = report.results.snapshot
-    stacks = joined([StackName(choice.name) for choice in snapshot.stacks], ", ")
+    stacks = joined([StackName(name) for name in snapshot.stacks], ", ")
     yield "stack", said("What lies between the disk and the application: here {}.", stacks)
     seeds = declared_seeds(snapshot)
     were = "seeds were" if len(seeds) > 1 else "seed was"
@@ -207,7 +207,7 @@ def reproduce(report: Report) -> Iterator[Section]:
         if sha256
     ]
     blocks.append(Group([Terms(hashes, "origin")], where=PAGES))
-    if chosen := options(snapshot.described):
+    if chosen := options(snapshot):
         blocks.append(
             Fold(f"Every option, with its defaults: {len(chosen)}", [Terms(chosen, "origin options")])
         )

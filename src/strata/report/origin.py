@@ -75,9 +75,9 @@ def _processor(record: ResultRecord) -> _Computing:
     )
 
 
-def options(described: Mapping[str, Any]) -> list[tuple[str, str]]:
+def options(study: StudySnapshot) -> list[tuple[str, str]]:
     """The study with its defaults, a line per option: ``devices.disk0.capacity_bytes`` and its value."""
-    return [(path.removeprefix("."), value) for path, value in _flattened("", described)]
+    return [(path.removeprefix("."), value) for path, value in _flattened("", study.options())]
 
 
 def _flattened(path: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -152,5 +152,4 @@ def seeds_words(seeds: Sequence[int]) -> str:
 
 def _asked(study: StudySnapshot) -> str:
     """The precision that the study asks for; empty where study.json does not say it."""
-    precision = study.described.get("precision")
-    return f"±{percent(precision)}" if isinstance(precision, float) else ""
+    return "" if study.precision is None else f"±{percent(study.precision)}"

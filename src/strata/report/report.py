@@ -12,12 +12,12 @@ from strata.advice.asked import advise_on_all, the_answer
 from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.model.study import Study
+from strata.model.study_record import WorkloadRecord
 from strata.report.answer import Answer, Standing, answer, chosen_metrics, objections, standings
 from strata.report.origin import origin
 from strata.results.capabilities import Capabilities
 from strata.results.declared import declared_study
 from strata.results.findings import Finding, findings_of, read_capabilities
-from strata.results.record import Choice
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -90,8 +90,8 @@ class Report:
     def is_virtual(self) -> bool:
         return self.results.snapshot.time_domain == "virtual"
 
-    def choice(self, workload: str) -> Choice:
-        return next(each for each in self.results.snapshot.workloads if each.name == workload)
+    def declared(self, workload: str) -> WorkloadRecord:
+        return self.results.snapshot.workloads[workload]
 
 
 def check_reportable(results: StudyResults, reference: str | None = None) -> None:

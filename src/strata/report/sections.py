@@ -58,7 +58,7 @@ def answered(report: Report) -> Iterator[Section]:
     blocks += [Paragraph(joined(sure), "sure")] if (sure := surety(report.answers)) else []
     rows = [
         (
-            (WorkloadName(each.workload), " ", Toned(report.choice(each.workload).title, "dim")),
+            (WorkloadName(each.workload), " ", Toned(report.declared(each.workload).title, "dim")),
             Item(each.sentence, [*_remarks(report, each)]),
         )
         for each in report.answers

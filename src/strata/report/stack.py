@@ -17,6 +17,7 @@ from strata.model.describe import declared
 from strata.model.layer import Interface
 from strata.model.stack import PLACE, Stack
 from strata.model.study import Study
+from strata.model.study_record import StackRecord
 from strata.plan.commands import build_commands
 from strata.report import svg as drawn
 from strata.report.document import (
@@ -36,7 +37,7 @@ from strata.report.report import Report
 from strata.report.spans import StackName
 from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.results.declared import declared_study
-from strata.results.record import Choice, StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.rules.redundancy import single_points
 from strata.units import describe_size, format_size
 
@@ -217,21 +218,17 @@ def _level_html(level: Level) -> Markup:
 
 
 def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[StackDrawing]:
-    """The stacks of a study, or only their titles where the study could not be read."""
-    drawings = {name: draw(study, name) for name in study.stacks} if study is not None else {}
-    return [drawings.get(choice.name) or _of_title(choice) for choice in snapshot.stacks]
+    """The stacks of a study, without sizes where the study could not be read."""
+    if study is not None:
+        return [draw(study, name) for name in study.stacks]
+    return [_of_record(snapshot, name, stack) for name, stack in snapshot.stacks.items()]
 
 
-def _of_title(choice: Choice) -> StackDrawing:
-    """``md · level 10 / ext4 on 4 x wd-re4-500gb``: the layers from the bottom up, then the disks."""
-    layers, _, disks = choice.title.partition(" on ")
-    levels = []
-    for words in reversed(layers.split(" / ")):
-        name, *keys = words.split(" · ")
-        levels.append(
-            Level(name.strip(), {key: value for key, _, value in (each.partition(" ") for each in keys)})
-        )
-    return StackDrawing(choice.name, tuple(levels), (Disk(disks),) if disks else ())
+def _of_record(snapshot: StudySnapshot, name: str, stack: StackRecord) -> StackDrawing:
+    levels = [Level(layer.layer, layer.stated) for layer in reversed(stack.layers)]
+    used = [(each, snapshot.devices[disk_of(each)]) for each in stack.devices]
+    disks = [Disk(each, device.model, device.capacity_bytes) for each, device in used]
+    return StackDrawing(name, tuple(levels), tuple(disks))
 
 
 def text_tree(drawing: StackDrawing) -> Tree:

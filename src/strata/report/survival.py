@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strata.advice.failures import slowed
-from strata.model.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
+from strata.model.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS
 from strata.model.trial import CellKey
 from strata.report.capability_table import TONES
 from strata.report.document import Section
@@ -88,9 +88,8 @@ def _speed_table(results: StudyResults) -> Table:
         ("time to rebuild", "ns", REBUILT),
     )
     rows = []
-    known = lost_disk_variants(results.snapshot.declared_workloads)
     for workload in results.workloads:
-        variants = [known.get((workload, variant), "") for variant in VARIANTS]
+        variants = [results.snapshot.workloads[workload].variants.get(variant, "") for variant in VARIANTS]
         for stack in results.stacks if variants[0] else ():
             if (stack, workload) in results.cells and results.cells[stack, workload].records:
                 rows.append((workload, stack, *_speeds(results, stack, workload, variants)))
@@ -122,7 +121,7 @@ def _rebuilt(cell: StudyCell | None, results: StudyResults, workload: str) -> Ce
     took = list(cell.series(REBUILT).values.values())
     if len(took) == len(cell.records):
         return Cell(sum(took) / len(took), "ns")
-    window = results.snapshot.declared_workloads.get(workload, {}).get("duration_ns")
+    window = results.snapshot.workloads[workload].window_ns
     longer = "no end seen in the window" + (f" of {format_duration(window)}" if window else "")
     unended = f"in {len(cell.records) - len(took)} of {len(cell.records)} trials"
     return Cell(longer, tone="doubt", remark=unended)

@@ -8,10 +8,10 @@ metric's own, and ``gain`` is turned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from strata.model.metric import metric_title
+from strata.model.study_record import StudyRecord
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_value, ratio_digits
@@ -31,18 +31,16 @@ SIGNS: Final[dict[Verdict, str]] = {
 ARROWS: Final = {"higher": "↑", "lower": "↓"}
 
 
-def covered_words(described: Mapping[str, Any]) -> str:
+def covered_words(study: StudyRecord) -> str:
     """The circumstances that the intervals of a study in virtual time cover."""
     named = ["other layouts and accesses", "other angles of the platters"]
-    if described.get("phases") == "drawn":
+    if study.phases == "drawn":
         named.append("other phases of the kernel's periodic work")
-    if described.get("drives") == "plausible":
+    if study.drives == "plausible":
         named.append(
             "other drives that may be of these models (each seed draws one, the same for all stacks)"
         )
-        prices = described.get("processor")
-        prices = prices if isinstance(prices, Mapping) else {}
-        if any(value for name, value in prices.items() if name not in {"model", "processors"}):
+        if not study.processor.is_free:
             named.append("other processors of this kind (each seed draws prices)")
     return (
         f"An interval is of the mean over {listed(named)}. A single one of them may lie outside: the range"

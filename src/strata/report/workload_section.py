@@ -41,7 +41,7 @@ _TERMINAL: Final[frozenset[Medium]] = frozenset({"terminal"})
 def workloads(report: Report) -> Iterator[Section]:
     """A section for each workload."""
     for workload in report.results.workloads:
-        title = report.choice(workload).title
+        title = report.declared(workload).title
         yield Section(
             f"workload-{workload}", workload, [*_blocks(report, workload)], title, workload=workload
         )
@@ -49,7 +49,7 @@ def workloads(report: Report) -> Iterator[Section]:
 
 def _blocks(report: Report, workload: str) -> Iterator[Block]:
     results, found = report.results, report.standings[workload]
-    if rationale := report.choice(workload).rationale:
+    if rationale := report.declared(workload).rationale:
         yield Group([Paragraph(rationale, "stands-for")], where=WRITTEN)
     said = next(each for each in report.answers if each.workload == workload)
     yield Group([Paragraph(sentence, "other") for sentence in said.others], where=WRITTEN)

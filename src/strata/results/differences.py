@@ -115,7 +115,7 @@ def _difference(area: Area, name: str, values: Sequence[tuple[object, object]]) 
 
 def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
     """Key by key, of the studies as they were read, with their defaults."""
-    one, two = first.described, second.described
+    one, two = first.options(), second.options()
     skipped = {*_SKIPPED, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
@@ -139,7 +139,7 @@ def _layer_names(stack: Mapping[str, Any]) -> list[object]:
 
 def _title(study: StudySnapshot, stack: str) -> str | None:
     """The stack's layers with their declared keys: ``lvm / guest · memory 256MiB / ext4 on wd-re4-500gb``."""
-    return next((each.title for each in study.stacks if each.name == stack), None)
+    return study.stacks[stack].title if stack in study.stacks else None
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:

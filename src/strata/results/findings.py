@@ -350,7 +350,7 @@ def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
     found = _read(folder).capabilities
     if found is None or not folder.study_path.is_file():
         return found
-    found = found.limited_to({choice.name: choice.title for choice in folder.study().stacks})
+    found = found.limited_to({name: stack.title for name, stack in folder.study().stacks.items()})
     return found if found.cells or found.cuts else None
 
 

@@ -24,9 +24,9 @@ from pydantic import (
 )
 
 from strata.diagnostics.names import KebabName
-from strata.model.asked import Requirement, UseName
 from strata.model.metric import Metric
 from strata.model.step import Phase
+from strata.model.study_record import StudyRecord
 from strata.model.trial import CellName, TrialKey
 from strata.model.warning import Check
 from strata.plan.model import Trial, canonical_json, sha256_hex
@@ -347,43 +347,25 @@ Trials = Annotated[
 STUDY_VERSION: Final = 2
 
 
-class Choice(Frozen):
-    """A stack or a workload of the study; ``rationale`` is a workload's paragraph on the use behind it."""
-
-    name: str
-    title: str = ""
-    rationale: str = ""
-
-
-class StudySnapshot(Frozen):
-    """A study, as tables and reports need it beside the results.
+class StudySnapshot(StudyRecord):
+    """A study with the state of its results: the content of study.json.
 
     Attributes:
-        stacks: In the study's order, as are the workloads.
         trials: Every trial with its identity, by which the store has its record.
         skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
-        use: The use that the disks are for; None: the study names none.
-        must: What a stack must have, as in `strata.model.asked`.
         seeds: The declared ones, and then all that were added.
         added_seeds: By workload, the seeds added for the precision that the study asks for.
         not_converged: The cells still less precise at the end of the run: the half-width of the 95 % interval
             of the log-ratio to the best stack; None without an interval.
         given_up: The cells whose further seeds are not run, with the failure that two trials had.
-        described: The study as it was read, with every default and the parameters of its devices.
+        text: The study file, from which the study can be read again.
         file: The study file's name, without its folder.
         command: The command of that run, without the machine's own settings.
         untouched: The structures in which the stacks differ and that the data touch too little, by cell.
     """
 
     study_version: Literal[2] = STUDY_VERSION
-    name: str
-    question: str
-    stacks: tuple[Choice, ...]
-    workloads: tuple[Choice, ...]
-    use: UseName | None = None
-    must: tuple[Requirement, ...] = ()
-    seeds: tuple[int, ...]
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
     not_converged: dict[CellName, float | None] = Field(default={})
     given_up: dict[CellName, str] = Field(default={})
@@ -391,18 +373,10 @@ class StudySnapshot(Frozen):
     skipped: dict[CellName, str] = Field(default={})
     time_domain: TimeDomain
     runner: str
-    described: dict[str, Any] = Field(default={}, repr=False)
-    text: str = ""
+    text: str = Field(default="", repr=False)
     file: str = ""
     command: str = ""
     untouched: dict[CellName, tuple[Untouched, ...]] = Field(default={})
-
-    @property
-    def declared_workloads(self) -> dict[str, dict[str, Any]]:
-        """Each workload's fields as JSON, by its name in the study; none of a foreign description."""
-        described = self.described.get("workloads")
-        tables = described.items() if isinstance(described, dict) else ()
-        return {name: dict(each) for name, each in tables if isinstance(each, dict)}
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
         """A workload's seeds, without seeds added for other workloads alone."""
@@ -412,9 +386,7 @@ class StudySnapshot(Frozen):
 
     @model_validator(mode="after")
     def _trials_are_of_the_study(self) -> Self:
-        stacks = {choice.name for choice in self.stacks}
-        workloads = {choice.name for choice in self.workloads}
         for named in (*(trial.cell for trial in self.trials), *self.skipped):
-            if named.stack not in stacks or named.workload not in workloads:
+            if named.stack not in self.stacks or named.workload not in self.workloads:
                 raise ValueError(f"{named} is of no stack and workload of the study")
         return self

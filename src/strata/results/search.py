@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard
+from typing import Final
 
 from strata.model.find import RATE_MAX, REACHED, Find
 from strata.model.metric import Metric
@@ -102,18 +102,8 @@ class Search:
 
 
 def finds(snapshot: StudySnapshot) -> dict[str, Find]:
-    """The searches that a study declares, by workload; none of a foreign description."""
-    found = {name: each.get("find") for name, each in snapshot.declared_workloads.items()}
-    return {name: Find.model_construct(**each) for name, each in found.items() if _is_find(each)}
-
-
-def _is_find(described: object) -> TypeGuard[dict[str, Any]]:
-    """Whether this describes a search. It is in nanoseconds and shares, which `Find` reads from texts."""
-    if not isinstance(described, dict) or not isinstance(described.get("metric"), str):
-        return False
-    limits = [described.get(name) for name in ("below_ns", "at_most")]
-    numbers = [next((each for each in limits if each is not None), None), described.get("within")]
-    return all(isinstance(each, int | float) and 0 < each < math.inf for each in numbers)
+    """The searches that a study declares, by workload."""
+    return {name: load.find for name, load in snapshot.workloads.items() if load.find is not None}
 
 
 def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[TrialKey, Search]:

@@ -187,8 +187,8 @@ class Watch:
             running=running,
             left=time_left(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
             precision=tuple(precision_notes(snapshot)),
-            stacks=tuple(each.name for each in snapshot.stacks),
-            workloads=tuple(each.name for each in snapshot.workloads),
+            stacks=tuple(snapshot.stacks),
+            workloads=tuple(snapshot.workloads),
             trials=tuple(trials),
         )
 

@@ -13,7 +13,7 @@ from strata.model.trial import CellKey
 from strata.model.workload import Workload
 from strata.printable import in_json
 from strata.reading.claims import Claim, Expectation, Subject, Yield
-from strata.results.declared import declared_study, scale_of
+from strata.results.declared import declared_study
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.comparison import Verdict as Compared
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval, half_width
@@ -92,13 +92,12 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
 
     A metric that a stack without results yet would yield, such as its fragmentation, is known by its kind.
     """
-    declared = results.snapshot.declared_workloads
     found = {}
     for name in results.workloads:
-        kind = kinds.get(str(declared.get(name, {}).get("workload")))
+        kind = kinds.get(results.snapshot.workloads[name].workload)
         units = {each.name: each.unit for each in results.kinds(name)}
         found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
-    snapshot, scale = results.snapshot, scale_of(results.snapshot)
+    snapshot, scale = results.snapshot, results.snapshot.scale
     if scale == 1:
         return Subject(results.stacks, found, snapshot.skipped)
     full = declared_study(snapshot, has_inputs=False, full=True)

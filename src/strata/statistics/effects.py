@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations, product
 
-from pydantic import ValidationError
-
 from strata.model.matrix import Factor, Matrix, Variant
 from strata.model.trial import CellKey
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
@@ -59,10 +57,7 @@ class Effect:
 
 def designs(results: StudyResults) -> list[Design]:
     """Every pair of a declared stack and workload that the study's matrix varies."""
-    try:
-        matrix = Matrix.model_validate(results.snapshot.described.get("matrix", {}))
-    except ValidationError:  # a foreign description
-        matrix = Matrix()
+    matrix = results.snapshot.matrix
     names = (_by_base(matrix.stacks, results.stacks), _by_base(matrix.workloads, results.workloads))
     found = []
     for stack, stacks in names[0].items():

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 from strata.errors import ResultError
 from strata.model.metric import LATENCY
@@ -65,17 +66,16 @@ class StudyResults(Remembering):
 
     @property
     def stacks(self) -> list[str]:
-        return [choice.name for choice in self.snapshot.stacks]
+        return list(self.snapshot.stacks)
 
     @property
     def reference(self) -> str:
         """The stack to compare with: the study's, or its first."""
-        named = self.snapshot.described.get("reference")
-        return named if named in self.stacks else self.stacks[0]
+        return self.snapshot.reference or self.stacks[0]
 
     @property
     def workloads(self) -> list[str]:
-        return [choice.name for choice in self.snapshot.workloads]
+        return list(self.snapshot.workloads)
 
     @property
     def records(self) -> list[ResultRecord]:
@@ -89,8 +89,7 @@ class StudyResults(Remembering):
 
     def _labs(self) -> Iterator[Fingerprint]:
         """The fingerprints; the first of each kernel that the study asks for counts as no kernel."""
-        asked = self.snapshot.described.get("kernels")
-        asked = asked if isinstance(asked, dict) else {}
+        asked = self.snapshot.kernels
         first: dict[str, str | None] = {}
         for record in self.records:
             kernel = record.fingerprint.kernel_sha256
@@ -182,8 +181,7 @@ class StudyResults(Remembering):
     @property
     def precision(self) -> float:
         """The half-width to which the study asks ratios to be known, or the default one."""
-        asked = self.snapshot.described.get("precision")
-        return asked if isinstance(asked, float) else HALF_WIDTH_TARGET
+        return self.snapshot.precision or HALF_WIDTH_TARGET
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
         """The stacks that have a rank, the best first."""
@@ -313,6 +311,6 @@ def gather(folder: ResultsFolder) -> StudyResults:
     alone = (record for record in usable if record.trial.rate is None)
     for record in (*alone, *filter(None, whole)):
         by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
-    names = ((stack.name, workload.name) for stack in snapshot.stacks for workload in snapshot.workloads)
+    names = product(snapshot.stacks, snapshot.workloads)
     cells = {cell: Cell(*cell, by_cell.get(cell, {})) for cell in names}
     return StudyResults(snapshot, readings, cells, found)

@@ -126,9 +126,7 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
             f"the 95 % interval of {against} reaches {reach} after {n} seeds, and should reach "
             f"±{format_share(target)} ({kind.name})",
             WANTED=f"{max(wanted, n + 1):,}",
-            KEY="raise seeds_max"
-            if results.snapshot.described.get("precision")
-            else f'precision = "{target:.1%}"',
+            KEY="raise seeds_max" if results.snapshot.precision else f'precision = "{target:.1%}"',
         )
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
     own = half_width(summary.interval) if summary is not None and summary.interval is not None else 0.0
