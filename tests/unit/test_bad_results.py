@@ -218,11 +218,11 @@ TOLD: dict[str, tuple[Spoil, str]] = {
     ),
     "a study that is none": (
         lambda ground: _study(ground, text="study = 3\nstacks = 4\ndevices = [1]\n"),
-        "transactions per second",
+        "6 of 6 trials are valid",
     ),
     "files of an attempt deleted": (
         lambda ground: _delete(ground.attempt(), "plan.json", "events.jsonl", "console.log"),
-        "transactions per second",
+        "6 of 6 trials are valid",
     ),
 }
 
