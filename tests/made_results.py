@@ -127,12 +127,11 @@ def made_results(
         for stack, workload, seed in product(chosen_stacks, chosen_workloads, chosen_seeds)
     ]
     text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
-    tables = tomllib.loads(text)
     snapshot = StudySnapshot(
         name=name,
         question=question,
-        devices={disk: DeviceRecord(model=_MODEL, capacity_bytes=32 << 30) for disk in _DISKS},
-        stacks={each: _stack_record(each, tables["stacks"][each]) for each in chosen_stacks},
+        devices=dict.fromkeys(_DISKS, DeviceRecord(model=_MODEL, capacity_bytes=32 << 30)),
+        stacks={each: _stack_record(each, table) for each, table in tomllib.loads(text)["stacks"].items()},
         workloads={each: _workload_record(each) for each in chosen_workloads},
         seeds=chosen_seeds,
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
