@@ -15,11 +15,9 @@ from strata.statistics.comparison import compare
 from strata.statistics.interval import (
     Floats,
     adjusted,
-    half_width,
     skewness_of_mean,
     standard_error,
     student,
-    student_quantile,
 )
 from strata.statistics.level import (
     Distribution,
@@ -60,12 +58,6 @@ def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
 
     assert [found.low, found.high] == pytest.approx([math.exp(theirs.low), math.exp(theirs.high)])
     assert found.method == "Student's t"
-
-
-def test_half_a_width_is_that_of_one_side_in_logarithms() -> None:
-    assert half_width(summarize(series(100, 103, 98)).interval) == pytest.approx(
-        student_quantile(2) * np.log([100.0, 103.0, 98.0]).std(ddof=1) / math.sqrt(3)
-    )
 
 
 def test_a_percentile_rounds_its_place_among_the_values_as_hdrhistogram_does() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,9 @@ def test_cells_that_are_not_precise_enough_are_named_with_the_best_of_their_work
     assert all(0.015 < width < math.inf for width in unsure.unconverged().values())
     assert set(few.unconverged().values()) == {math.inf}
     assert unsure.unconverged(target=10.0) == {}
+    cell, *others = unsure.unconverged()
+    snapshot = unsure.snapshot.model_copy(update={"skipped": {cell: "it does not fit"}})
+    assert [*replace(unsure, snapshot=snapshot).unconverged()] == others
 
 
 def test_a_study_of_one_stack_is_judged_by_its_own_mean(tmp_path: Path) -> None:
