@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generated.markdown import block, code, codes, prose, table
-from strata.cli.man import EXIT_CODES, Command, Parameter, command_tree, walk
+from strata.cli.man import EXIT_CODES, Command, CommandParameter, command_tree, walk
 
 _COMMON = frozenset({"--help", "--quiet"})
 
@@ -47,11 +47,11 @@ def _section(command: Command) -> str:
     return text + (block("\n".join(command.examples), "sh") if command.examples else "")
 
 
-def _own(options: tuple[Parameter, ...]) -> list[Parameter]:
+def _own(options: tuple[CommandParameter, ...]) -> list[CommandParameter]:
     return [each for each in options if not _COMMON & set(each.names)]
 
 
-def _row(parameter: Parameter) -> tuple[str, str, str]:
+def _row(parameter: CommandParameter) -> tuple[str, str, str]:
     named = codes(parameter.names)
     if not parameter.is_argument and parameter.value:
         taken = "|".join(parameter.choices) if parameter.choices else parameter.value

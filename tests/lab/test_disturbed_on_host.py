@@ -20,8 +20,8 @@ from strata.errors import LabError
 from strata.execution.display import LineDisplay
 from strata.experiment.run import run_study
 from strata.lab import Lab
-from strata.machine.disturbance import Limits
-from strata.machine.reading import Reading, Sampler
+from strata.machine.disturbance import DisturbanceLimits
+from strata.machine.reading import MachineReading, Sampler
 from strata.model.trial import TrialKey
 from strata.model.warning import UNDISTURBED
 from strata.plan.catalogue import catalogue
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.root
 
 TRIAL = "ext4.mix.s1"
 # The least share that a busy neighbour gets on a machine on which a dozen others run, too.
-LIMITS = Limits(
+LIMITS = DisturbanceLimits(
     others_cpus=0.05,
     others_share=0.0,
     steal_share=1.0,
@@ -51,7 +51,7 @@ _BURN = "import os\nwhile os.getppid() == {parent}: pass"
 class OwnPart(Sampler):
     """This machine as if nothing ran on it but this test: so it can be quiet while other tests run."""
 
-    def reading(self) -> Reading:
+    def reading(self) -> MachineReading:
         whole = super().reading()
         line = {os.getpid()}
         for pid, process in whole.processes.items():  # upwards: from the older to the younger, as a rule

@@ -108,7 +108,7 @@ def run(lab: Lab, folder: Path, study: Study, plan: Plan, power: Power | None = 
     [
         pytest.param("", id="disk"),
         pytest.param(RAW, id="raw", marks=pytest.mark.slow),
-        pytest.param(QCOW2, id="qcow2"),
+        pytest.param(QCOW2, id="qcow2", marks=pytest.mark.slow),  # it survives power cuts below
     ],
 )
 def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats(
@@ -201,9 +201,9 @@ def test_a_step_has_more_input_than_the_line_to_the_machine_holds(lab: Lab, tmp_
             for layers in (
                 '{ layer = "lvm-thin" }, { layer = "ext4" }',
                 '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }',
+                '{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }',
             )
         ),
-        '{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }',
     ],
 )
 def test_layers_that_write_from_the_page_of_zeros_work_in_a_machine(
@@ -288,8 +288,15 @@ KILL = {"": "pkill -KILL -x machine-kernel", QEMU: "pkill -KILL -x qemu-system-x
 
 
 @pytest.mark.parametrize("keys", EMULATORS)
-@pytest.mark.parametrize("cache", ["none", "unsafe"])
-@pytest.mark.parametrize("synced", [True, False])
+@pytest.mark.parametrize(
+    ("cache", "synced"),
+    [
+        ("none", False),
+        ("unsafe", True),
+        pytest.param("none", True, marks=pytest.mark.slow),
+        pytest.param("unsafe", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_machine_that_is_killed_loses_only_what_it_has_not_synced(
     lab: Lab, tmp_path: Path, cache: str, synced: bool, keys: str
 ) -> None:

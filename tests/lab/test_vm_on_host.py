@@ -14,7 +14,7 @@ from present import present
 from strata.lab import Lab
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.host import HostRunner
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import HostKernel
 from strata.runners.machines import has_kvm
 
 pytestmark = pytest.mark.root
@@ -65,7 +65,7 @@ def test_a_trial_in_a_machine_of_qemu_comes_to_its_end_and_leaves_nothing(
     flushes = present(record.machines)["vm"]["disk"]["flushes"]
     assert (flushes >= FSYNCS) is (cache == "none")
     # Where there is no KVM the result says so.
-    assert checks["own-processor"].verdict == ("yes" if has_kvm(Kernel()) else "no")
+    assert checks["own-processor"].verdict == ("yes" if has_kvm(HostKernel()) else "no")
     assert list(scratch.iterdir()) == []
 
 

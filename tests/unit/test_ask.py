@@ -14,7 +14,7 @@ from search_studies import capacity_runner
 from advice_studies import around, study, use, weight
 from command_line import shown, shown_json, strata
 from strata.actions.ask import question, stack_to_build
-from strata.actions.new_study import Use
+from strata.actions.new_study import StudyUse
 from strata.advice.advise import advise
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
@@ -132,7 +132,7 @@ def test_what_is_asked_stands_in_the_file_and_is_changed_there(
     assert file.read_text() == before.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"), "comments stay"
 
     question("home", must=("durable", "snapshot"))
-    last = question("home", Use.FOUR_GUESTS, seeds=2).study
+    last = question("home", StudyUse.FOUR_GUESTS, seeds=2).study
     assert (last.use, last.must, last.seeds) == ("vm-host", ("durable", "snapshot"), (1, 2))
 
 
@@ -191,13 +191,13 @@ def test_prices_are_of_the_disks_and_have_one_currency(
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        (Use.HOME_SERVER, "home-server"),
-        (Use.DATABASE_NVME, "postgresql-server"),
-        (Use.FOUR_GUESTS, "vm-host"),
+        (StudyUse.HOME_SERVER, "home-server"),
+        (StudyUse.DATABASE_NVME, "postgresql-server"),
+        (StudyUse.FOUR_GUESTS, "vm-host"),
     ],
 )
 def test_a_study_without_a_use_gets_that_of_which_it_measures_most(
-    template: Use,
+    template: StudyUse,
     expected: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -13,7 +13,7 @@ import pytest
 
 from strata.errors import LabError, ToolError
 from strata.lab.apt import debian_mirror, parse_deb822, parse_one_line, sources_list
-from strata.lab.process import Need, missing, read_needs, require, run_logged
+from strata.lab.process import PackageNeed, missing, read_needs, require, run_logged
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -144,7 +144,7 @@ def test_every_line_of_the_projects_list_can_be_read_and_is_checked() -> None:
         *("python", "kernel", "qemu-kernel", "image", "agent", "load", "host", "tests")
     }
     assert "gcc" in {need.package for need in needs}
-    nothing_there = [Need(need.group, need.package, "/no/such/file") for need in needs]
+    nothing_there = [PackageNeed(need.group, need.package, "/no/such/file") for need in needs]
     assert {"btrfs-progs", "e2fsprogs", "fio", "postgresql", "xfsprogs"} < set(missing(nothing_there, "host"))
 
 
@@ -159,7 +159,7 @@ def test_nothing_is_installed_on_a_users_machine_that_changes_how_it_starts() ->
 def test_programs_outside_an_ordinary_users_path_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    assert Need("host", "util-linux", "losetup").is_met()
+    assert PackageNeed("host", "util-linux", "losetup").is_met()
 
 
 def test_a_program_that_fails_is_reported_with_its_error_and_log(tmp_path: Path) -> None:

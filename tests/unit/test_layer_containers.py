@@ -19,7 +19,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.reading.load import load_study
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import HostKernel
 from study_texts import written
 
 TEXT = """
@@ -102,7 +102,7 @@ def test_loads_that_cannot_run_are_skipped_with_the_reason(tmp_path: Path) -> No
 def test_a_host_says_why_it_runs_no_incus(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "incus" }')
 
-    (reason,) = (each for each in Kernel(tmp_path).unmet(plan.prerequisites) if "Incus" in each)
+    (reason,) = (each for each in HostKernel(tmp_path).unmet(plan.prerequisites) if "Incus" in each)
     assert "is not built" in reason
     assert '{ layer = "nspawn" }' in reason
 

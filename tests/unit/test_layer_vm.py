@@ -34,7 +34,7 @@ from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.fake import FakeRunner
 from strata.runners.host import HostRunner
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import HostKernel
 from strata.runners.machines import machine_nodes, processor_of
 from study_texts import HEAD, SSD, disk, fio, read, written
 
@@ -205,7 +205,7 @@ def test_the_lab_says_why_a_machine_has_one_processor_and_a_host_has_no_user_mod
         refused = checked(file)["host_only"]
         assert [*refused.values()] == [stacks] * len(stacks)
         assert all("virtual time stands" in why for why in refused)
-    unmet = Kernel(tmp_path).unmet(plan_of(tmp_path, '{ layer = "vm" }').prerequisites)
+    unmet = HostKernel(tmp_path).unmet(plan_of(tmp_path, '{ layer = "vm" }').prerequisites)
     assert any("only the lab has User-Mode" in reason for reason in unmet)
 
 
@@ -260,9 +260,9 @@ def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(tmp_path: Path
         (root / "proc/cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
         if device:
             (root / "dev/kvm").touch()
-        assert processor_of(Kernel(root)) is processor
+        assert processor_of(HostKernel(root)) is processor
         nodes = ["/dev/kvm"] if processor is QemuProcessor.KVM else []
-        assert machine_nodes(plan, Kernel(root)) == nodes
+        assert machine_nodes(plan, HostKernel(root)) == nodes
 
 
 def test_a_trial_of_another_part_of_the_study_has_the_machines_that_it_ran_with(

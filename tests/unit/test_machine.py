@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.machine.disturbance import Limits, Own, window_between
+from strata.machine.disturbance import DisturbanceLimits, Own, window_between
 from strata.machine.reading import Sampler
 from strata.machine.state import state_of
 from strata.units import NS_PER_S
@@ -140,14 +140,14 @@ def test_timers_are_named_where_something_starts_them(tree: Tree) -> None:
     assert "apt-daily.timer" in remarks(tree)
 
 
-def disturbances(tree: Tree, *changes: dict[str, str], limits: Limits | None = None) -> list[str]:
+def disturbances(tree: Tree, *changes: dict[str, str], limits: DisturbanceLimits | None = None) -> list[str]:
     """The disturbances found in a window of ten seconds in which these files changed."""
     before = tree.machine.reading()
     tree.monotonic_s += 10
     for files in changes:
         tree.write(files)
     own = Own(roots=(AGENT,), disk="sda", loops=("loop0",))
-    return window_between(before, tree.machine.reading(), own).disturbances(limits or Limits())
+    return window_between(before, tree.machine.reading(), own).disturbances(limits or DisturbanceLimits())
 
 
 def test_a_trials_own_processes_do_not_disturb_it(tree: Tree) -> None:
@@ -163,7 +163,7 @@ def test_a_trials_own_processes_do_not_disturb_it(tree: Tree) -> None:
     window = window_between(before, tree.machine.reading(), Own(roots=(AGENT,)))
     assert window.others_cpus == 0
     assert window.own_cpus == pytest.approx(1.71)
-    assert window.disturbances(Limits()) == []
+    assert window.disturbances(DisturbanceLimits()) == []
 
 
 def test_a_neighbour_that_computes_is_named_with_its_share(tree: Tree) -> None:
@@ -173,7 +173,7 @@ def test_a_neighbour_that_computes_is_named_with_its_share(tree: Tree) -> None:
     tree.monotonic_s += 10
     tree.process(NEIGHBOUR, INIT, "neighbour (it)", own_s=505)
 
-    found = window_between(before, tree.machine.reading(), Own()).disturbances(Limits())
+    found = window_between(before, tree.machine.reading(), Own()).disturbances(DisturbanceLimits())
     assert found == ["other processes used 0.50 of 2 CPUs (more than 0.10): neighbour (it) 0.50"]
 
 
@@ -199,7 +199,7 @@ def test_what_an_ended_neighbour_had_used_before_the_window_does_not_count(tree:
 
     window = window_between(before, tree.machine.reading(), Own())
     assert window.others == pytest.approx({"bash": 0.05})
-    assert window.disturbances(Limits()) == []
+    assert window.disturbances(DisturbanceLimits()) == []
 
 
 def test_kernel_threads_work_for_the_trial(tree: Tree) -> None:
@@ -223,8 +223,8 @@ def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:
     tree.process(NEIGHBOUR, INIT, "monitor", own_s=6)
 
     window = window_between(before, tree.machine.reading(), Own())
-    assert window.disturbances(Limits()) == []
-    assert replace(window, cpus=8).disturbances(Limits()) != []
+    assert window.disturbances(DisturbanceLimits()) == []
+    assert replace(window, cpus=8).disturbances(DisturbanceLimits()) != []
 
 
 def test_what_exceeds_a_limit_in_the_window_is_found(tree: Tree) -> None:
@@ -269,7 +269,9 @@ def test_a_clock_that_stood_still_or_was_set_is_found(tree: Tree) -> None:
         before = tree.machine.reading()
         tree.monotonic_s += 10
         setattr(tree, clock, seconds)
-        assert window_between(before, tree.machine.reading(), Own()).disturbances(Limits()) == [said]
+        assert window_between(before, tree.machine.reading(), Own()).disturbances(DisturbanceLimits()) == [
+            said
+        ]
 
 
 def test_a_zone_that_reaches_its_passive_trip_point_is_found(tree: Tree) -> None:

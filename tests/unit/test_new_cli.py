@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from strata.actions.new_study import Use
+from strata.actions.new_study import StudyUse
 from strata.cli import app, new
 from strata.diagnostics.registry import Registry
 from strata.disks.machine import Machine
@@ -154,9 +154,9 @@ def test_answers_that_make_no_study_leave_no_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("use", [*Use])
+@pytest.mark.parametrize("use", [*StudyUse])
 def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use: StudyUse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answers = ["--use", use.value, "--memory", "64GiB", "--data", "128GiB", "--disk", "intel-p5510-3840gb"]
@@ -171,7 +171,7 @@ def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
         "intel-p5510-3840gb"
     }
     held_bytes = 2 * study.memory_bytes  # the data are twice the memory
-    files = {Use.HOME_SERVER: held_bytes >> 17, Use.FOUR_GUESTS: held_bytes // 4 >> 17}
+    files = {StudyUse.HOME_SERVER: held_bytes >> 17, StudyUse.FOUR_GUESTS: held_bytes // 4 >> 17}
     expected = f"files = {files[use]}" if use in files else f"scale = {held_bytes // (15 << 20)}"
     assert expected in text
 

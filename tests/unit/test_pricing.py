@@ -13,11 +13,11 @@ import pytest
 
 from strata.devices.processor import PROCESSOR_PARAMETERS, find_processor, load_processor
 from strata.errors import ToolError
-from strata.pricing.benchmark import Operation
+from strata.pricing.benchmark import CountedOperation
 from strata.pricing.files import processor_toml, program_toml
 from strata.pricing.fit import CLOCK, COUNTED, USER_CODE, WAKEUP, fit_processor
-from strata.pricing.programs import Load, measure_load, price_program
-from strata.pricing.tasks import Usage
+from strata.pricing.programs import ProgramLoad, measure_load, price_program
+from strata.pricing.tasks import TaskUsage
 
 SERVER = find_processor("generic-server-2024")
 SHOWN = [each for each in COUNTED.values() if each not in {"cipher_time", "parity_time", "interrupt_time"}]
@@ -25,7 +25,7 @@ SHOWN = [each for each in COUNTED.values() if each not in {"cipher_time", "parit
 
 def operations(
     prices: Mapping[str, float], error: float, seed: int
-) -> tuple[dict[str, Operation], dict[str, Operation]]:
+) -> tuple[dict[str, CountedOperation], dict[str, CountedOperation]]:
     """A host with these prices, whose operations are ``error`` off, and the lab's counts."""
     random = np.random.default_rng(seed)
     host, lab = {}, {}
@@ -38,8 +38,8 @@ def operations(
         counts["compression_units"] = 1e5 if random.random() < 0.3 else 0.0
         ns = sum(counts[each] * prices[COUNTED[each]] * scale(COUNTED[each]) for each in counts)
         ns *= math.exp(random.normal(0, error))
-        host[f"operation-{index}"] = Operation(ns, ns, {})
-        lab[f"operation-{index}"] = Operation(0.0, 0.0, counts)
+        host[f"operation-{index}"] = CountedOperation(ns, ns, {})
+        lab[f"operation-{index}"] = CountedOperation(0.0, 0.0, counts)
     return host, lab
 
 
@@ -71,7 +71,7 @@ def test_the_fit_tells_a_switch_from_the_work_of_waking_another_processor() -> N
         is_on_one = index == 0
         name = "socket-turn" if is_on_one else f"direct-{index}"
         ns = 1e4 * units + pair + (0 if is_on_one else 2 * 20_000)
-        host[name], lab[name] = Operation(ns, ns, {}), Operation(0.0, 0.0, counts)
+        host[name], lab[name] = CountedOperation(ns, ns, {}), CountedOperation(0.0, 0.0, counts)
 
     fit = fit_processor(host, lab, SERVER, "a host")
 
@@ -83,7 +83,7 @@ def test_a_few_odd_operations_do_not_move_the_fit() -> None:
     prices = {name: SERVER.number(name) for name in COUNTED.values()}
     host, lab = operations(prices, 0.05, 1)
     for index in (3, 17, 40):
-        host[f"operation-{index}"] = Operation(host[f"operation-{index}"].processor_ns * 20, 0.0, {})
+        host[f"operation-{index}"] = CountedOperation(host[f"operation-{index}"].processor_ns * 20, 0.0, {})
 
     fit = fit_processor(host, lab, SERVER, "a host")
 
@@ -93,8 +93,8 @@ def test_a_few_odd_operations_do_not_move_the_fit() -> None:
 
 def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_again(tmp_path: Path) -> None:
     host, lab = operations({name: SERVER.number(name) for name in COUNTED.values()}, 0.1, 2)
-    host |= {CLOCK: Operation(25.0, 25.0, {}), USER_CODE: Operation(24_000.0, 24_000.0, {})}
-    host |= {WAKEUP: Operation(4_000.0, 9_000.0, {})}
+    host |= {CLOCK: CountedOperation(25.0, 25.0, {}), USER_CODE: CountedOperation(24_000.0, 24_000.0, {})}
+    host |= {WAKEUP: CountedOperation(4_000.0, 9_000.0, {})}
     fit = fit_processor(host, lab, SERVER, 'a "host"')
     file = tmp_path / "mine.toml"
     file.write_text(processor_toml('a "host"', fit.parameters))
@@ -107,7 +107,9 @@ def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_agai
     assert read.number("user_factor") == pytest.approx(1, rel=0.01)
     assert read.number("wakeup_latency") == (9_000 - 4_000) / 2
     assert fit.wakeup_ns == read.number("wakeup_latency")
-    disturbed = fit_processor(host | {WAKEUP: Operation(4_000.0, 200_000.0, {})}, lab, SERVER, "a host")
+    disturbed = fit_processor(
+        host | {WAKEUP: CountedOperation(4_000.0, 200_000.0, {})}, lab, SERVER, "a host"
+    )
     assert disturbed.parameters["wakeup_latency"].estimate
     assert disturbed.wakeup_ns == 98_000
     for name in ("cipher_time", "parity_time", "io_time"):
@@ -115,8 +117,8 @@ def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_agai
         assert read.number(name) == SERVER.number(name)
 
 
-def load(calls: int, faults: int, read: int, written: int, user_ns: float) -> Load:
-    return Load(Usage(round(user_ns), 1, 0, faults, read, written), calls)
+def load(calls: int, faults: int, read: int, written: int, user_ns: float) -> ProgramLoad:
+    return ProgramLoad(TaskUsage(round(user_ns), 1, 0, faults, read, written), calls)
 
 
 def test_a_program_that_is_paced_by_its_calls_gets_a_price_per_call() -> None:

@@ -11,8 +11,8 @@ import pytest
 from strata.datasheet.measure import Pattern, Subject, measure, rate_per_s
 from strata.devices.device import find_device
 from strata.units import NS_PER_S
-from strata.validation.real import Cell, Figures, RealDrive, real_drives
-from strata.validation.subjects.real import Compared, _figures, aims
+from strata.validation.real import DriveCell, Figures, RealDrive, real_drives
+from strata.validation.subjects.real import DriveCompared, _figures, aims
 
 RE4 = "wd-re4-500gb"
 
@@ -50,12 +50,14 @@ def test_a_machine_s_link_that_is_slower_than_the_drive_s_bounds_the_model() -> 
     assert linked == pytest.approx(depth_32.cells[0].real.iops, rel=0.15)
 
 
-def compared(rate: float, *, depth: int = 1, limit: str = "", p99: float = 1.0) -> Compared:
+def compared(rate: float, *, depth: int = 1, limit: str = "", p99: float = 1.0) -> DriveCompared:
     """A model whose rate is this part of the real one's; half of the drawn drives are faster."""
-    cell = Cell(Pattern("randread", 4096, depth), Figures(100.0, None, 10.0), limit)
+    cell = DriveCell(Pattern("randread", 4096, depth), Figures(100.0, None, 10.0), limit)
     drive = RealDrive("one", "One", "here", (cell,), find_device(RE4), "used", "")
     own = Figures(100.0 * rate, 5.0, 10.0 * p99)
-    return Compared(drive, cell, own, (replace(own, iops=own.iops * 0.9), replace(own, iops=own.iops * 1.1)))
+    return DriveCompared(
+        drive, cell, own, (replace(own, iops=own.iops * 0.9), replace(own, iops=own.iops * 1.1))
+    )
 
 
 def test_a_real_drive_is_judged_by_rate_tail_gain_and_the_drawn_range() -> None:

@@ -16,7 +16,7 @@ from strata.disks.machine import mounts_under
 from strata.errors import RunError
 from strata.runners.assembled import Assembled
 from strata.runners.block_devices import CONNECTIONS_NAME, Attached, Connections, connections_left, take
-from strata.runners.kernel import BOOT_NAME, Kernel, stack_name
+from strata.runners.kernel import BOOT_NAME, HostKernel, stack_name
 from strata.runners.leftovers import remove_leftovers
 
 # A device is taken on the whole machine: numbers that it does not have, and that no other worker uses.
@@ -133,7 +133,9 @@ def machine(tmp_path: Path) -> Machine:
 
 def assembled(machine: Machine, patience_s: float = 0.2) -> Assembled:
     trial = machine.root.parent / "strata-ab_c"
-    return Assembled(trial, Kernel(machine.root, machine.call, machine.attached, machine.detach), patience_s)
+    return Assembled(
+        trial, HostKernel(machine.root, machine.call, machine.attached, machine.detach), patience_s
+    )
 
 
 def left(machine: Machine) -> list[str]:
@@ -214,7 +216,7 @@ def test_a_device_that_is_released_late_is_reported(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = assembled(machine)
-    trial.kernel = Kernel(machine.root, machine.call, machine.attached, lambda node, expected: None)
+    trial.kernel = HostKernel(machine.root, machine.call, machine.attached, lambda node, expected: None)
 
     def released(_: float) -> None:
         for loop in ("loop0", "loop1", "loop9"):
@@ -265,7 +267,7 @@ def test_control_groups_of_the_trial_are_removed(tmp_path: Path) -> None:
     trial = tmp_path / "strata-x"
 
     # A real group's files go with it; here there must be none, and so it cannot be asked to kill.
-    kernel = Kernel(tmp_path / "root", lambda *argv: subprocess.CompletedProcess(argv, 0, "", ""))
+    kernel = HostKernel(tmp_path / "root", lambda *argv: subprocess.CompletedProcess(argv, 0, "", ""))
     Machine(tmp_path / "root")
     for group in ("strata_x_guest", "unified/strata_x"):
         (tmp_path / "root/sys/fs/cgroup" / group / "cgroup.kill").mkdir()

@@ -23,7 +23,7 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.reading.load import load_study
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
-from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
+from strata.runners.kernel import BOOT_NAME, HostKernel, boot_id
 from strata.runners.leftovers import remove_leftovers
 from study_texts import HEAD, disk, fio
 
@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "strata-private"
     path.mkdir()
     (path / ".owner").touch()
-    (path / BOOT_NAME).write_text(boot_id(Kernel()))
+    (path / BOOT_NAME).write_text(boot_id(HostKernel()))
     return path
 
 

@@ -12,7 +12,7 @@ import pytest
 from strata.errors import LabError
 from strata.model.step import Prerequisites
 from strata.runners.block_devices import network_devices
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import HostKernel
 
 ALL = Prerequisites(
     modules=("zfs",),
@@ -46,7 +46,7 @@ def write(root: Path, path: str, text: str = "") -> None:
     (root / path).write_text(text)
 
 
-def full(root: Path) -> Kernel:
+def full(root: Path) -> HostKernel:
     write(root, "proc/filesystems", "nodev\tproc\n\txfs\n")
     write(root, "proc/mdstat", "Personalities : [raid1] [raid10]\nunused devices: <none>\n")
     write(root, "proc/devices", "Block devices:\n  9 md\n253 device-mapper\n")
@@ -57,7 +57,7 @@ def full(root: Path) -> Kernel:
     write(root, "proc/sys/kernel/osrelease", "7.2.0\n")
     write(root, "boot/config-7.2.0", "CONFIG_QFMT_V2=y\nCONFIG_XFS_QUOTA=y\nCONFIG_XFS_ONLINE_SCRUB=y\n")
     targets = "thin-pool        v1.23.0\nstriped          v1.6.0\nlinear           v1.4.0\n"
-    return Kernel(root, Programs(targets=targets))
+    return HostKernel(root, Programs(targets=targets))
 
 
 def test_a_kernel_that_has_all_lacks_modelled_disks_only(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_can_be_loaded_is_not_lacking_and_what_loads_by_itself_is_left_to_t
         modules=("zfs", "fs-xfs", "md-raid10", "dm-thin-pool", "dm-mod", "nbd", "bcache", "quota_v2"),
     )
     write(tmp_path, "sys/fs/cgroup/cgroup.controllers", "memory\n")
-    kernel = Kernel(tmp_path, programs)
+    kernel = HostKernel(tmp_path, programs)
 
     assert list(kernel.unmet(ALL)) == ["only the lab has modelled disks, which obey a study"]
     kernel.load(ALL)
@@ -88,7 +88,7 @@ def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:
         packed.write("# CONFIG_QFMT_V2 is not set\n# CONFIG_XFS_QUOTA is not set\n")
     (tmp_path / "proc").mkdir()
     (tmp_path / "config.gz").rename(tmp_path / "proc/config.gz")
-    kernel = Kernel(tmp_path, Programs())
+    kernel = HostKernel(tmp_path, Programs())
 
     assert list(kernel.unmet(ALL)) == [
         "the kernel has no module zfs",
@@ -115,10 +115,12 @@ def test_this_machines_kernel_can_be_asked() -> None:
     known = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
 
     assert (
-        list(Kernel().unmet(Prerequisites(features=tuple(f"filesystem:{each}" for each in sorted(known)))))
+        list(
+            HostKernel().unmet(Prerequisites(features=tuple(f"filesystem:{each}" for each in sorted(known))))
+        )
         == []
     )
-    assert list(Kernel().unmet(Prerequisites(modules=("no-such-module",)))) == [
+    assert list(HostKernel().unmet(Prerequisites(modules=("no-such-module",)))) == [
         "the kernel has no module no-such-module"
     ]
 

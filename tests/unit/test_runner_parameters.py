@@ -14,7 +14,7 @@ from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.kernel import (
     BOOT_NAME,
-    Kernel,
+    HostKernel,
     endangered_pools,
     note_parameters,
     parameters_set,
@@ -72,39 +72,39 @@ def values(root: Path) -> dict[str, str]:
 
 def test_parameters_of_a_killed_trial_are_set_back(root: Path, trial: Path, tmp_path: Path) -> None:
     plan = plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout", "zfs_nocacheflush", "zfs_no_such")
-    note_parameters(plan, trial, Kernel(root))
+    note_parameters(plan, trial, HostKernel(root))
     write(root, f"{PARAMETERS}/zfs_arc_max", "67108864\n")
     write(root, f"{PARAMETERS}/zfs_txg_timeout", "60\n")
 
-    said = set_back(trial, Kernel(root))
+    said = set_back(trial, HostKernel(root))
 
     # A limit that ZFS chose comes back by its number only.
     assert said == ["set zfs_arc_max back to 8388608", "set zfs_txg_timeout back to 5"]
     assert values(root) == {"zfs_arc_max": "8388608", "zfs_nocacheflush": "0", "zfs_txg_timeout": "5"}
-    assert set_back(trial, Kernel(root)) == []
+    assert set_back(trial, HostKernel(root)) == []
 
 
 def test_what_was_not_set_or_was_set_back_is_left_alone(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout"), trial, Kernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout"), trial, HostKernel(root))
 
-    assert set_back(trial, Kernel(root)) == []
+    assert set_back(trial, HostKernel(root)) == []
     assert values(root)["zfs_arc_max"] == "0"
 
 
 def test_after_a_restart_nothing_is_set_back(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, Kernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, HostKernel(root))
     write(root, f"{PARAMETERS}/zfs_txg_timeout", "60\n")
     (trial / BOOT_NAME).write_text("another-boot")
 
-    assert set_back(trial, Kernel(root)) == []
+    assert set_back(trial, HostKernel(root)) == []
     assert values(root)["zfs_txg_timeout"] == "60"
 
 
 def test_a_parameter_that_cannot_be_written_is_named(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, Kernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, HostKernel(root))
     file = root / PARAMETERS / "zfs_txg_timeout"
 
-    class Refusing(Kernel):
+    class Refusing(HostKernel):
         def text(self, path: str | Path) -> str:
             return "60" if str(path).endswith("zfs_txg_timeout") else super().text(path)
 
@@ -116,12 +116,12 @@ def test_a_parameter_that_cannot_be_written_is_named(root: Path, trial: Path, tm
 
 def test_a_plan_that_endangers_other_pools_says_so(root: Path, tmp_path: Path) -> None:
     assert parameters_set(plan_setting(tmp_path)) == []
-    assert endangered_pools(plan_setting(tmp_path, "zfs_arc_max"), Kernel(root)) is None
+    assert endangered_pools(plan_setting(tmp_path, "zfs_arc_max"), HostKernel(root)) is None
     endangering = plan_setting(tmp_path, "zfs_arc_max", "zfs_nocacheflush")
     assert (
-        endangered_pools(endangering, Kernel(root))
+        endangered_pools(endangering, HostKernel(root))
         == "zfs_nocacheflush would hold for other ZFS pools, too: tank"
     )
     (root / "proc/spl/kstat/zfs/tank/state").unlink()
     (root / "proc/spl/kstat/zfs/tank").rmdir()
-    assert endangered_pools(endangering, Kernel(root)) is None
+    assert endangered_pools(endangering, HostKernel(root)) is None

@@ -15,14 +15,14 @@ from strata.lab.folder import private_folder
 from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.assembled import CGROUPS
-from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
+from strata.runners.kernel import BOOT_NAME, HostKernel, boot_id
 from strata.runners.sandbox import INNER, make_folders, remove_spares, sandbox_of, spare_loops, try_sandbox
 
 TRIAL = Path("/scratch/strata-1")
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Kernel:
+def machine(tmp_path: Path) -> HostKernel:
     """A machine that has everything which the steps of a layer write to."""
     for file in (
         *("dev/mapper/control", "dev/btrfs-control", "dev/zfs", "dev/loop-control", "dev/vda"),
@@ -31,10 +31,10 @@ def machine(tmp_path: Path) -> Kernel:
     ):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    return Kernel(tmp_path, lambda *argv: subprocess.CompletedProcess(argv, 1, "", ""))
+    return HostKernel(tmp_path, lambda *argv: subprocess.CompletedProcess(argv, 1, "", ""))
 
 
-def sandbox(plan: Plan, machine: Kernel) -> dict[str, Any]:
+def sandbox(plan: Plan, machine: HostKernel) -> dict[str, Any]:
     return sandbox_of(plan, TRIAL, bound(plan).values(), [], machine)
 
 
@@ -43,7 +43,9 @@ def bound(plan: Plan) -> dict[str, str]:
 
 
 @for_all("case", LAYER_CASES)
-def test_what_a_plan_destroys_is_what_its_steps_can_reach(case: str, tmp_path: Path, machine: Kernel) -> None:
+def test_what_a_plan_destroys_is_what_its_steps_can_reach(
+    case: str, tmp_path: Path, machine: HostKernel
+) -> None:
     plan = compile_case(case, tmp_path)
 
     nodes = set(sandbox(plan, machine)["nodes"])
@@ -54,7 +56,7 @@ def test_what_a_plan_destroys_is_what_its_steps_can_reach(case: str, tmp_path: P
 
 
 def test_only_what_a_plan_assembles_can_be_assembled_and_only_its_filesystems_mounted(
-    tmp_path: Path, machine: Kernel
+    tmp_path: Path, machine: HostKernel
 ) -> None:
     ext4, md, zfs = (
         sandbox(compile_case(case, tmp_path), machine) for case in ("layer-ext4", "layer-md", "layer-zpool")
@@ -70,7 +72,9 @@ def test_only_what_a_plan_assembles_can_be_assembled_and_only_its_filesystems_mo
     assert "/sys/module/zfs/parameters/zfs_arc_max" in zfs["writes"]
 
 
-def test_the_records_of_a_trial_are_not_where_its_steps_can_write(tmp_path: Path, machine: Kernel) -> None:
+def test_the_records_of_a_trial_are_not_where_its_steps_can_write(
+    tmp_path: Path, machine: HostKernel
+) -> None:
     plan = compile_case("layer-ext4", tmp_path)
     with private_folder(tmp_path) as private:
         make_folders(private)
@@ -124,7 +128,7 @@ def test_loop_devices_that_were_made_for_a_trial_go_with_it(tmp_path: Path) -> N
         id="attach", title="Attach", phase="build", argv=("losetup", "--find", "--show", "${scratch}/raw")
     )
     plan = compile_case("layer-ext4", tmp_path).model_copy(update={"steps": (attach, attach)})
-    (tmp_path / BOOT_NAME).write_text(boot_id(Kernel()))
+    (tmp_path / BOOT_NAME).write_text(boot_id(HostKernel()))
 
     made = spare_loops(plan, tmp_path)
     there = [Path(device).exists() for device in made]

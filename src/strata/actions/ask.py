@@ -16,7 +16,7 @@ from strata.actions.new_study import (
     TEMPLATES,
     Answers,
     NewStudy,
-    Use,
+    StudyUse,
     refuse_contradictions,
     write_study,
 )
@@ -58,7 +58,7 @@ class Asked:
 
 def question(
     name: str,
-    use: Use | None = None,
+    use: StudyUse | None = None,
     answers: Answers = Answers(),  # noqa: B008  it is immutable
     seeds: int | None = None,
     must: Sequence[Requirement] = (),
@@ -69,12 +69,12 @@ def question(
     no stacks, and for requirements that no stack can meet.
     """
     file = Path(f"{name}.toml")
-    if use is Use.CI_GATE:
+    if use is StudyUse.CI_GATE:
         remedy = "name another use; `strata new study` writes a gate"
         raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
     if not file.exists():
         if use is None:
-            raise StudyError("no use is named", place="--use", remedy=f"one of {', '.join(Use)}")
+            raise StudyError("no use is named", place="--use", remedy=f"one of {', '.join(StudyUse)}")
         written = write_study(name, use, answers, must, seeds or SEEDS)
         return Asked(written.study, written)
     if given := [each for each in (answers.disks, answers.prices, answers.memory, answers.data) if each]:
@@ -84,7 +84,7 @@ def question(
     return _continued(load_study(file, catalogue()), use, seeds, must)
 
 
-def _continued(study: Study, use: Use | None, seeds: int | None, must: Sequence[Requirement]) -> Asked:
+def _continued(study: Study, use: StudyUse | None, seeds: int | None, must: Sequence[Requirement]) -> Asked:
     refuse_contradictions(study, must or study.must)
     asked = {
         "use": TEMPLATES[use].advised if use is not None else study.use or _measured_use(study),

@@ -38,7 +38,7 @@ _MEMORY_BYTES_MIN: Final = 512 * MIB  # an eighth of it is the least that a gues
 _DATA_BYTES_MIN: Final = 64 * MIB
 
 
-class Use(StrEnum):
+class StudyUse(StrEnum):
     HOME_SERVER = "home-server"
     DATABASE_NVME = "database-nvme"
     FOUR_GUESTS = "four-guests"
@@ -66,22 +66,22 @@ class Template:
     copies: int = 1
 
 
-TEMPLATES: Final[Mapping[Use, Template]] = {
-    Use.HOME_SERVER: Template(
+TEMPLATES: Final[Mapping[StudyUse, Template]] = {
+    StudyUse.HOME_SERVER: Template(
         "Which mirror of two disks should hold a family's files and a small database?",
         *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB", "home-server"),
         copies=2,
     ),
-    Use.DATABASE_NVME: Template(
+    StudyUse.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
         *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", "postgresql-server", 384 * MIB),
     ),
-    Use.FOUR_GUESTS: Template(
+    StudyUse.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
         *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", "vm-host", 2 * GIB),
         copies=2,
     ),
-    Use.CI_GATE: Template(
+    StudyUse.CI_GATE: Template(
         "Does a change make our storage slower?",
         *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB", None),
     ),
@@ -108,7 +108,7 @@ class NewStudy:
 
 def write_study(
     name: str,
-    use: Use,
+    use: StudyUse,
     answers: Answers = Answers(),
     must: Sequence[Requirement] = (),
     seeds: int = SEEDS,

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.actions import ask as asking
-from strata.actions.new_study import SEEDS, Answers, NewStudy, Use
+from strata.actions.new_study import SEEDS, Answers, NewStudy, StudyUse
 from strata.actions.run import RESULTS
 from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
@@ -39,7 +39,7 @@ _SENSITIVITY_LONG: Final = "20m"
 
 def ask(  # noqa: PLR0917  typer makes options of them
     name: Annotated[str, argument("The study's name: NAME.toml is written, or continued.", "NAME")],
-    use: Annotated[Use | None, option("What the disks are for.", "--use", "USE")] = None,
+    use: Annotated[StudyUse | None, option("What the disks are for.", "--use", "USE")] = None,
     disk: Annotated[
         list[str] | None,
         option("A disk's model, one for all or one each; or this-machine.", "--disk", "MODEL"),

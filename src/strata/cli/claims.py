@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from strata.cli import claims_why
-from strata.cli.claims_why import Asked
+from strata.cli.claims_why import WhatIfOptions
 from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
 from strata.diagnostics.names import require_known
@@ -42,7 +42,7 @@ _REMARK: Final = ".remark.md"
 """The end of a file's name beside NAME.claims.toml: the user's paragraph for the page."""
 
 
-class FailOn(StrEnum):
+class FailOnVerdict(StrEnum):
     REVERSED = "reversed"
     NOT_REPRODUCED = "not-reproduced"
     UNDECIDED = "undecided"
@@ -68,9 +68,9 @@ Page = Annotated[
     Path | None, option("Write a page of Markdown, and a chart beside it as SVG.", "--page", "FILE")
 ]
 Failing = Annotated[
-    list[FailOn] | None,
+    list[FailOnVerdict] | None,
     option(
-        f"Exit with 1 if a claim is {listed([each.value for each in FailOn], 'or')}. May be repeated.",
+        f"Exit with 1 if a claim is {listed([each.value for each in FailOnVerdict], 'or')}. May be repeated.",
         "VERDICT",
     ),
 ]
@@ -119,7 +119,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
-    asked = Asked(budget, seeds, study, jobs, as_json)
+    asked = WhatIfOptions(budget, seeds, study, jobs, as_json)
     share = asked_scale(scale)
     read = _of_study(place, claims_file, share) if is_study else _of_results(place, claims_file)
     if what_if is not None:
@@ -160,7 +160,7 @@ def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: 
         stdout().print(Document(shown.claims(judged, read.question, read.reasons)))
 
 
-def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: Asked) -> None:
+def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: WhatIfOptions) -> None:
     claims_why.untestable(judged.claim)
     if isinstance(read.source, StudyResults):
         claims_why.of_results(place, read.source, read.subject, judged, asked)

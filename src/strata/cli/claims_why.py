@@ -26,7 +26,7 @@ from strata.statistics.study import StudyResults
 
 
 @dataclass(frozen=True)
-class Asked:
+class WhatIfOptions:
     budget: str
     seeds: int
     study: Path | None
@@ -34,7 +34,9 @@ class Asked:
     as_json: bool
 
 
-def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: Asked) -> None:
+def of_results(
+    path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: WhatIfOptions
+) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     budget_s = seconds_of(asked.budget, "--budget")
     if results.snapshot.time_domain == "wall":

@@ -77,7 +77,7 @@ def manual_page(command: Command, root: Command) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parameter_words(each: Parameter) -> tuple[str, str]:
+def _parameter_words(each: CommandParameter) -> tuple[str, str]:
     """The names and the value of a parameter, and everything that is said of it."""
     said = each.help
     if each.default:
@@ -120,7 +120,7 @@ EXIT_CODES: Final = (
 
 
 @dataclass(frozen=True)
-class Parameter:
+class CommandParameter:
     names: tuple[str, ...]  # of an option ("--output", "-o"); of an argument its name in the usage
     is_argument: bool
     required: bool
@@ -138,8 +138,8 @@ class Command:
     summary: str  # one line, without a full stop
     description: tuple[str, ...]  # further paragraphs, with Markdown's `code`
     usage: str  # the first line of `--help`, without "Usage:"
-    arguments: tuple[Parameter, ...]
-    options: tuple[Parameter, ...]
+    arguments: tuple[CommandParameter, ...]
+    options: tuple[CommandParameter, ...]
     examples: tuple[str, ...]
     commands: tuple[Command, ...]
 
@@ -188,7 +188,7 @@ def _command(command: Any, context: typer.Context, words: tuple[str, ...], *, hi
     )
 
 
-def _parameter(parameter: Any, context: typer.Context) -> Parameter:
+def _parameter(parameter: Any, context: typer.Context) -> CommandParameter:
     is_option = isinstance(parameter, TyperOption)
     takes = parameter.type_descriptor
     is_switch = is_option and parameter.is_flag
@@ -203,7 +203,7 @@ def _parameter(parameter: Any, context: typer.Context) -> Parameter:
         else ""
     )
     value = "" if is_switch else parameter.metavar or parameter.display_type(context)
-    return Parameter(
+    return CommandParameter(
         names=tuple(sorted(parameter.opts, key=len, reverse=True)) if is_option else (value,),
         is_argument=not is_option,
         required=parameter.required,

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from rich.text import Text
 
-from strata.actions.new_study import SEEDS, Answers, NewStudy, Use, write_study
+from strata.actions.new_study import SEEDS, Answers, NewStudy, StudyUse, write_study
 from strata.actions.skeleton import rendered
 from strata.cli.advise import asked_musts
 from strata.cli.application import Application
@@ -100,7 +100,7 @@ def group() -> None:
 @new.command()
 def study(  # noqa: PLR0917  typer makes options of them
     name: Name,
-    use: Annotated[Use | None, option("What the disks are for.")] = None,
+    use: Annotated[StudyUse | None, option("What the disks are for.")] = None,
     disk: Annotated[
         list[str] | None, option("A disk's model, or this-machine; repeatable.", "--disk", "DEVICE")
     ] = None,

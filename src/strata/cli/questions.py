@@ -7,22 +7,22 @@ import sys
 
 import typer
 
-from strata.actions.new_study import TEMPLATES, THIS_MACHINE, Answers, Use
+from strata.actions.new_study import TEMPLATES, THIS_MACHINE, Answers, StudyUse
 from strata.diagnostics.names import nearest
 from strata.errors import StudyError
 
 
-def answered_by_person(use: Use | None, answers: Answers) -> tuple[Use, Answers]:
+def answered_by_person(use: StudyUse | None, answers: Answers) -> tuple[StudyUse, Answers]:
     """The use and the answers, asked for if no use is named; without a terminal that raises StudyError."""
     if use is not None:
         return use, answers
     if not sys.stdin.isatty():
-        raise StudyError("no use is named", place="--use", remedy=f"one of {', '.join(Use)}")
-    question = f"What are the disks for ({', '.join(Use)})"
-    named = typer.prompt(question, default=Use.HOME_SERVER.value, err=True).strip()
-    if named not in [*Use]:
-        raise StudyError(f'there is no use "{named}"', place="--use", remedy=nearest(named, Use))
-    template = TEMPLATES[Use(named)]
+        raise StudyError("no use is named", place="--use", remedy=f"one of {', '.join(StudyUse)}")
+    question = f"What are the disks for ({', '.join(StudyUse)})"
+    named = typer.prompt(question, default=StudyUse.HOME_SERVER.value, err=True).strip()
+    if named not in [*StudyUse]:
+        raise StudyError(f'there is no use "{named}"', place="--use", remedy=nearest(named, StudyUse))
+    template = TEMPLATES[StudyUse(named)]
 
     def answer(given: str | None, question: str, default: str) -> str:
         return given or typer.prompt(question, default=default, err=True)
@@ -32,4 +32,4 @@ def answered_by_person(use: Use | None, answers: Answers) -> tuple[Use, Answers]
     disks = answer(" ".join(answers.disks or []), question, template.model).split()
     memory = answer(answers.memory, "The machine's memory", template.memory)
     data = answer(answers.data, "The data in use", template.data)
-    return Use(named), Answers(disks, answers.prices, memory, data)
+    return StudyUse(named), Answers(disks, answers.prices, memory, data)

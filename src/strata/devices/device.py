@@ -15,7 +15,7 @@ from strata.devices.faults import Fault
 from strata.devices.kind import PUBLISHED, DeviceKind, Parameter, ParameterSpec
 from strata.devices.kinds import KINDS
 from strata.devices.kinds.flash import READ_ALIKE
-from strata.devices.provisioning import PROVISIONED, Machine, Rule, provision
+from strata.devices.provisioning import PROVISIONED, Machine, ProvisioningRule, provision
 from strata.diagnostics.mistakes import Diagnostics, read_toml
 from strata.diagnostics.names import Diagnostic, is_kebab, nearest
 from strata.errors import StudyError
@@ -52,7 +52,7 @@ class Device:
     parameters: Mapping[str, Parameter]
     member: Device | None = None
     published: Mapping[str, Parameter] = field(default_factory=dict)
-    provisioning: Mapping[str, Rule] = field(default_factory=dict)
+    provisioning: Mapping[str, ProvisioningRule] = field(default_factory=dict)
     write_cache: bool = True
     faults: tuple[Fault, ...] = ()
     machine: Machine = field(default_factory=Machine)
@@ -211,10 +211,10 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
     return kind.completed(_with_ranges(device))
 
 
-def _read_rules(raw: object, diagnostics: Diagnostics) -> dict[str, Rule]:
+def _read_rules(raw: object, diagnostics: Diagnostics) -> dict[str, ProvisioningRule]:
     """The rules of ``[provisioning]``: all three of them, or none."""
     stated = raw if isinstance(raw, dict) else {}
-    read: dict[str, Rule] = {}
+    read: dict[str, ProvisioningRule] = {}
     for name in stated:
         if name not in PROVISIONED:
             remedy = nearest(name, PROVISIONED)
@@ -223,7 +223,7 @@ def _read_rules(raw: object, diagnostics: Diagnostics) -> dict[str, Rule]:
         if name not in stated:
             remedy = f"a volume has rules for {', '.join(PROVISIONED)}"
             diagnostics.add(("provisioning", name), "this rule is missing", remedy=remedy)
-        elif (rule := diagnostics.model(Rule, stated[name], ("provisioning", name))) is not None:
+        elif (rule := diagnostics.model(ProvisioningRule, stated[name], ("provisioning", name))) is not None:
             read[name] = rule
             if rule.unit != unit:
                 cause = f'the unit is "{rule.unit}", and must be "{unit}"'

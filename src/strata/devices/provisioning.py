@@ -26,7 +26,7 @@ PROVISIONED: Final = {
 """The keys of ``[provisioning]``, in the order in which they depend on each other: parameter, and unit."""
 
 
-class Rule(BaseModel):
+class ProvisioningRule(BaseModel):
     """What a provider offers. With a default a study may choose; otherwise the value follows from the size.
 
     The value is ``minimum`` to ``maximum``, and at most ``per_gib`` or ``per_iops`` times the size in GiB or
@@ -85,7 +85,7 @@ def _asked(capacity_bytes: int | None, iops: int | None, bytes_per_s: int | None
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _provisioned(name: str, rule: Rule, value: float, *, is_asked: bool) -> Parameter:
+def _provisioned(name: str, rule: ProvisioningRule, value: float, *, is_asked: bool) -> Parameter:
     """The parameter that a choice, or the rule, sets."""
     unit = PROVISIONED[name][1]
     value, unit = (round(value * GIB), "B") if name == "capacity" else (value, unit)

@@ -34,7 +34,7 @@ _BY_NAME: Final = (
 
 
 @dataclass(frozen=True)
-class Partition:
+class DiskPartition:
     name: str
     number: str
     size_bytes: int
@@ -75,7 +75,7 @@ class Disk:
     discard_bytes_max: int = 0  # of one TRIM; 0 for none
     zoned: str = "none"  # or host-aware, host-managed
     sequence: str = ""  # the kernel's number for each disk it meets (diskseq)
-    partitions: tuple[Partition, ...] = field(default=())
+    partitions: tuple[DiskPartition, ...] = field(default=())
     backing: Backing | None = None
     whole: str | None = None  # a partition's disk
 
@@ -247,10 +247,10 @@ def _partition_names(machine: Machine, name: str) -> list[str]:
     return [each for each in machine.names(f"sys/block/{name}") if (place / each / "partition").exists()]
 
 
-def _partition(machine: Machine, whole: str, name: str) -> Partition:
+def _partition(machine: Machine, whole: str, name: str) -> DiskPartition:
     place = f"sys/block/{whole}/{name}"
     size, start = (machine.number(f"{place}/{each}") * SECTOR_BYTES for each in ("size", "start"))
-    return Partition(name, machine.line(f"{place}/dev"), size_bytes=size, start_bytes=start)
+    return DiskPartition(name, machine.line(f"{place}/dev"), size_bytes=size, start_bytes=start)
 
 
 def _links(machine: Machine) -> dict[str, list[str]]:

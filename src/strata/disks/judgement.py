@@ -13,7 +13,7 @@ from typing import Final
 from strata.disks.inventory import BY_ID, Disk, disk_at, disks, names_disk
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature
-from strata.disks.usage import Usage, Use, UseKind
+from strata.disks.usage import DiskUse, Usage, UseKind
 
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 _MADE: Final = {"dm": "by the device mapper", "md": "by MD", "bcache": "by bcache", "zvol": "by ZFS"}
@@ -63,7 +63,11 @@ class Reason:
 
 
 def judged(
-    machine: Machine, disk: Disk, usage: Usage, holding: Mapping[str, Path], uses: Iterable[Use] | None = None
+    machine: Machine,
+    disk: Disk,
+    usage: Usage,
+    holding: Mapping[str, Path],
+    uses: Iterable[DiskUse] | None = None,
 ) -> list[Reason]:
     """Everything that forbids a disk to any study, whatever its content.
 

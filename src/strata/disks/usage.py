@@ -24,7 +24,7 @@ _MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
 
 
 @dataclass(frozen=True)
-class Use:
+class DiskUse:
     kind: UseKind
     device: str  # the kernel's name
     clause: str  # the use, as half a sentence after that name
@@ -43,13 +43,15 @@ class Usage:
     )  # whose open files are ignored
     _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
-    def of(self, disk: Disk) -> list[Use]:
+    def of(self, disk: Disk) -> list[DiskUse]:
         """The uses of a disk, its partitions and all above them; for a partition, those of its whole disk."""
         found = [use for name in self._family(disk) for use in self._of_name(name)]
         if disk.backing is not None:
             found += self._of_file(disk)
         if not found and (refused := self.machine.opened_alone(disk.node)):
-            found.append(Use("exclusive", disk.name, f"cannot be opened by one process alone ({refused})"))
+            found.append(
+                DiskUse("exclusive", disk.name, f"cannot be opened by one process alone ({refused})")
+            )
         return list(dict.fromkeys(found))
 
     def below(self, folder: Path) -> set[str]:
@@ -66,27 +68,27 @@ class Usage:
         place = self.machine.root / "sys/block" / whole
         return [whole, *(each for each in names if (place / each / "partition").exists())]
 
-    def _of_name(self, name: str) -> Iterator[Use]:
+    def _of_name(self, name: str) -> Iterator[DiskUse]:
         if points := self._points.get(name):
-            yield Use("mount", name, f"is mounted at {_first(points)}")
+            yield DiskUse("mount", name, f"is mounted at {_first(points)}")
         if name in self._swaps:
-            yield Use("swap", name, "is a swap area in use")
+            yield DiskUse("swap", name, "is a swap area in use")
         for holder in self.machine.names(f"{place_of(self.machine, name)}/holders"):
             yield self._held(name, holder)
         for array in self._arrays.get(name, ()):
-            yield Use("md", name, f"belongs to the MD array {array}")
+            yield DiskUse("md", name, f"belongs to the MD array {array}")
         if (self.machine.root / place_of(self.machine, name) / "bcache").exists():
-            yield Use("bcache", name, "is registered with bcache")
+            yield DiskUse("bcache", name, "is registered with bcache")
         for uuid in self._btrfs.get(name, ()):
-            yield Use("btrfs", name, f"belongs to the mounted btrfs {uuid}")
+            yield DiskUse("btrfs", name, f"belongs to the mounted btrfs {uuid}")
         if any(name in names for names in self._pools_by_name.values()):
-            yield Use("zfs", name, "belongs to an imported ZFS pool")
+            yield DiskUse("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
-            yield Use("loop", name, f"is behind the loop device {loop}")
+            yield DiskUse("loop", name, f"is behind the loop device {loop}")
         if opened := self._opened.get(f"/dev/{name}"):
-            yield Use("process", name, f"is open in the {_processes(opened)}")
+            yield DiskUse("process", name, f"is open in the {_processes(opened)}")
 
-    def _held(self, name: str, holder: str) -> Use:
+    def _held(self, name: str, holder: str) -> DiskUse:
         kind: UseKind = "holder"
         what = holder
         if holder.startswith("dm-"):
@@ -99,19 +101,19 @@ class Usage:
         elif holder.startswith("bcache"):
             kind, what = "bcache", f"the bcache device {holder}"
         above = next((use for use in self._of_name(holder) if use.kind in ("mount", "swap")), None)
-        return Use(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
+        return DiskUse(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
 
-    def _of_file(self, disk: Disk) -> Iterator[Use]:
+    def _of_file(self, disk: Disk) -> Iterator[DiskUse]:
         assert disk.backing is not None
         file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
         for other in self._loops:
             same = inode and self._loops[other] == (number, inode)
             if other != disk.name and (same or self._loop_files.get(other) == file):
-                yield Use("file", disk.name, f"shares its file {file} with {other}")
+                yield DiskUse("file", disk.name, f"shares its file {file} with {other}")
         if file in self._swap_files:
-            yield Use("file", disk.name, f"has a file behind it that is a swap area in use ({file})")
+            yield DiskUse("file", disk.name, f"has a file behind it that is a swap area in use ({file})")
         if opened := self._opened.get(file):
-            yield Use("file", disk.name, f"has a file behind it that is open in the {_processes(opened)}")
+            yield DiskUse("file", disk.name, f"has a file behind it that is open in the {_processes(opened)}")
 
     def _descend(self, name: str, found: set[str]) -> None:
         if name in found:

@@ -21,7 +21,7 @@ _DRIFT_SHARE: Final = 0.2
 _DRIFT_S: Final = 10.0
 
 
-class Cell(Protocol):
+class ForecastCell(Protocol):
     """A trial's stack and workload; its seed does not matter here."""
 
     @property
@@ -56,19 +56,19 @@ class Forecast:
         if record.validity.valid:
             self.took.setdefault(record.trial.key.cell, []).append(TrialDuration.of(record))
 
-    def nearest(self, cell: Cell) -> list[TrialDuration]:
+    def nearest(self, cell: ForecastCell) -> list[TrialDuration]:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
         alike = [took for each, took in self.took.items() if each.workload == cell.workload]
         return [each for took in alike or self.took.values() for each in took]
 
-    def expected_ns(self, cell: Cell) -> float | None:
+    def expected_ns(self, cell: ForecastCell) -> float | None:
         """A trial's expected duration in its own time; None before any is done."""
         nearest = self.nearest(cell)
         return sum(each.trial_ns for each in nearest) / len(nearest) if nearest else None
 
-    def left_s(self, cell: Cell, done_ns: float = 0.0) -> float | None:
+    def left_s(self, cell: ForecastCell, done_ns: float = 0.0) -> float | None:
         """Real seconds until a running trial is done; None before any is done."""
         nearest = self.nearest(cell)
         trial_ns = sum(each.trial_ns for each in nearest)
@@ -77,13 +77,13 @@ class Forecast:
         real_s_per_ns = sum(each.real_s for each in nearest) / trial_ns
         return max(0.0, trial_ns / len(nearest) - done_ns) * real_s_per_ns
 
-    def share(self, cell: Cell, done_ns: float) -> float:
+    def share(self, cell: ForecastCell, done_ns: float) -> float:
         """The share of a running trial that is done, below 1; 0 before any is done."""
         expected_ns = self.expected_ns(cell)
         return min(0.99, done_ns / expected_ns) if expected_ns else 0.0
 
     def study_left_s(
-        self, running: Iterable[tuple[Cell, float]], waiting: Iterable[Cell], workers: int
+        self, running: Iterable[tuple[ForecastCell, float]], waiting: Iterable[ForecastCell], workers: int
     ) -> float | None:
         """Real seconds until a study is done; None before any trial is done.
 

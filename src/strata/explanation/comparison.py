@@ -23,7 +23,7 @@ IDLE = "idle"
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One trial's requests of a kind, per operation; ``share_ns``, by part, is a mean over the disks."""
 
     count: float
@@ -44,8 +44,8 @@ class Contribution:
     """The contribution of one kind of request, or of ``idle`` time, to the difference per operation."""
 
     kind: str
-    first: Side
-    second: Side
+    first: ComparedSide
+    second: ComparedSide
 
     @property
     @in_json
@@ -147,15 +147,15 @@ def _refuse_unlike(first: Explanation, second: Explanation) -> None:
                 raise ResultError(cause, place=each.trial_id, remedy=remedy)
 
 
-def _side(trial: Explanation, kind: str) -> Side:
+def _side(trial: Explanation, kind: str) -> ComparedSide:
     disks = len(trial.disks)
     if kind == IDLE:
         idle_ns = sum(disk.idle_ns for disk in trial.disks) / disks / trial.operations
-        return Side(0.0, 0.0, {IDLE: idle_ns})
+        return ComparedSide(0.0, 0.0, {IDLE: idle_ns})
     shares: dict[str, float] = {}
     for disk in trial.disks:
         found = disk.kind(kind)
         for part, share_ns in found.shares_ns.items() if found else ():
             shares[part] = shares.get(part, 0.0) + share_ns / disks / trial.operations
     count, size = trial.count("requests", kind), trial.count("bytes", kind)
-    return Side(count / trial.operations, size / trial.operations, shares)
+    return ComparedSide(count / trial.operations, size / trial.operations, shares)

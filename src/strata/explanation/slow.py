@@ -53,7 +53,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Slow:
+class SlowOperations:
     """The slow operations of a trial, or the slow requests of a load without a log.
 
     Attributes:
@@ -76,7 +76,7 @@ class Slow:
 
 def slow_operations(
     trace: Trace, disks: Sequence[str], window_ns: Span, spans: Sequence[Span], percentile: float
-) -> Slow | None:
+) -> SlowOperations | None:
     """The slow operations of a window; without ``spans`` its slow requests. None: there are none at all."""
     by_disk = [trace.of_disk(name) for name in disks]
     if not spans:
@@ -84,7 +84,7 @@ def slow_operations(
     lengths = np.array([end - begin for begin, end in spans], dtype=np.int64)
     threshold_ns = nearest_rank(np.sort(lengths), percentile / 100)
     slowest = [span for span, length in zip(spans, lengths, strict=True) if length >= threshold_ns]
-    return Slow(
+    return SlowOperations(
         percentile, threshold_ns, len(slowest), _shared(by_disk, slowest), _shared(by_disk, list(spans))
     )
 
@@ -120,7 +120,7 @@ def _named(names: Sequence[str], values: npt.NDArray[np.float64]) -> dict[str, f
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _slow_requests(by_disk: Sequence[Records], window_ns: Span, percentile: float) -> Slow | None:
+def _slow_requests(by_disk: Sequence[Records], window_ns: Span, percentile: float) -> SlowOperations | None:
     waited = [KINDS.index(kind) for kind in _WAITED]
     done = [completed(records, window_ns) for records in by_disk]
     if not any(len(each) for each in done):
@@ -133,12 +133,12 @@ def _slow_requests(by_disk: Sequence[Records], window_ns: Span, percentile: floa
     slowest = found[times >= threshold_ns]
     counts = np.bincount(slowest["kind"], minlength=len(KINDS)) / len(slowest)
     means = parts_ns(slowest).mean(axis=0)
-    return Slow(
+    return SlowOperations(
         percentile, threshold_ns, len(slowest), kinds=_named(KINDS, counts), parts=_named(PARTS, means)
     )
 
 
-def slow_sentences(found: Slow, trial: Explanation) -> list[str]:
+def slow_sentences(found: SlowOperations, trial: Explanation) -> list[str]:
     said = _of_requests(found) if found.slow is None else _of_operations(found, trial)
     processor = trial.processor
     if processor is not None and trial.operations:
@@ -151,7 +151,7 @@ def slow_sentences(found: Slow, trial: Explanation) -> list[str]:
     return said
 
 
-def _of_operations(found: Slow, trial: Explanation) -> list[str]:
+def _of_operations(found: SlowOperations, trial: Explanation) -> list[str]:
     slow, usual = found.slow, found.usual
     assert slow is not None
     assert usual is not None
@@ -187,7 +187,7 @@ def _of_operations(found: Slow, trial: Explanation) -> list[str]:
     return said
 
 
-def _of_requests(found: Slow) -> list[str]:
+def _of_requests(found: SlowOperations) -> list[str]:
     assert found.kinds is not None
     assert found.parts is not None
     kinds = [f"{percent(share)} {KIND_WORDS[kind]}" for kind, share in found.kinds.items()]

@@ -17,7 +17,7 @@ from typing import Final
 
 from strata.errors import LabError, ToolError
 from strata.lab.process import output_of, run_logged
-from strata.lab.progress import Step
+from strata.lab.progress import ProgressStep
 from strata.units import format_size
 
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -28,7 +28,7 @@ _MIRROR_REMEDY: Final = (
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One archive that apt is configured with."""
 
     uri: str
@@ -36,15 +36,15 @@ class Source:
     components: tuple[str, ...]
 
 
-def parse_one_line(text: str) -> list[Source]:
+def parse_one_line(text: str) -> list[AptSource]:
     """Read a file in the one-line format (``deb [options] uri suite component…``)."""
     lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
     form = re.compile(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)(?:\s+(.*))?")
     found = filter(None, map(form.fullmatch, lines))
-    return [Source(each[1], (each[2],), tuple((each[3] or "").split())) for each in found]
+    return [AptSource(each[1], (each[2],), tuple((each[3] or "").split())) for each in found]
 
 
-def parse_deb822(text: str) -> list[Source]:
+def parse_deb822(text: str) -> list[AptSource]:
     """Read a file in the deb822 format (``.sources``)."""
     sources = []
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -63,11 +63,13 @@ def parse_deb822(text: str) -> list[Source]:
         if fields.get("enabled", "yes").lower() in ("no", "false", "0", "off"):
             continue
         suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
-        sources += [Source(uri, tuple(suites), tuple(components)) for uri in fields.get("uris", "").split()]
+        sources += [
+            AptSource(uri, tuple(suites), tuple(components)) for uri in fields.get("uris", "").split()
+        ]
     return sources
 
 
-def configured_sources(etc: Path = Path("/etc/apt")) -> Iterator[Source]:
+def configured_sources(etc: Path = Path("/etc/apt")) -> Iterator[AptSource]:
     """Every archive that the machine's apt is configured with, in apt's order."""
     parts = etc / "sources.list.d"
     files = [etc / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else [])]
@@ -204,20 +206,20 @@ class Apt:
         text = output_of(["apt-get", "-c", str(self._config), *options, "install", *packages])
         return dict(re.findall(r"^Inst (\S+) \((\S+)", text, re.MULTILINE))
 
-    def download_all(self, versions: Mapping[str, str], folder: Path, step: Step) -> dict[str, Path]:
+    def download_all(self, versions: Mapping[str, str], folder: Path, step: ProgressStep) -> dict[str, Path]:
         """Download several packages' files; returns them by package."""
         exact = [f"{name}={version}" for name, version in sorted(versions.items())]
         self._download(exact, f"{len(exact)} packages", folder, step)
         return {path.name.partition("_")[0]: path for path in sorted(folder.glob("*.deb"))}
 
-    def download(self, package: str, version: str, folder: Path, size_bytes: int, step: Step) -> Path:
+    def download(self, package: str, version: str, folder: Path, size_bytes: int, step: ProgressStep) -> Path:
         """Download a package's file; apt checks its signature chain."""
         step.total = size_bytes
         what = f"{package} {version} ({format_size(size_bytes)})"
         self._download([f"{package}={version}"], what, folder, step)
         return next(p for p in folder.iterdir() if p.name.startswith(f"{package}_") and p.suffix == ".deb")
 
-    def _download(self, exact: Sequence[str], what: str, folder: Path, step: Step) -> None:
+    def _download(self, exact: Sequence[str], what: str, folder: Path, step: ProgressStep) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         done = threading.Event()
         watcher = threading.Thread(target=_watch_size, args=(folder, step, done), daemon=True)
@@ -235,7 +237,7 @@ class Apt:
             watcher.join()
 
 
-def _watch_size(folder: Path, step: Step, done: threading.Event) -> None:
+def _watch_size(folder: Path, step: ProgressStep, done: threading.Event) -> None:
     """Report the growth of a download: apt prints no progress without a terminal."""
     before_bytes = 0
     while not done.wait(0.5):

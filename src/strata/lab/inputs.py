@@ -38,7 +38,7 @@ from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import DATE, ImageSpec
 from strata.lab.lab import caches
-from strata.lab.progress import SetupProgress, Step
+from strata.lab.progress import ProgressStep, SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.model.inputs import (
@@ -241,7 +241,7 @@ def _made(target: Path) -> dict[str, Any]:
     return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
 
 
-def _copy(content: Unpacked, target: Path, step: Step, limit_bytes: int) -> None:
+def _copy(content: Unpacked, target: Path, step: ProgressStep, limit_bytes: int) -> None:
     """Write ``content``, and zeros to the end of the last sector."""
     before_bytes = 0
     with target.open("wb") as out:

@@ -21,7 +21,7 @@ from strata.errors import LabError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, is_sound
 from strata.lab.confined import can_confine, confined, copy_from, refuse_strange, require_confinement
 from strata.lab.process import output_of, run_logged
-from strata.lab.progress import Step
+from strata.lab.progress import ProgressStep
 from strata.lab.recipe import Recipe
 from strata.lab.source import (
     Workshop,
@@ -228,7 +228,7 @@ def _discard_strange(tree: Path) -> None:
         raise
 
 
-def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step: Step) -> None:
+def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step: ProgressStep) -> None:
     """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
 
     An unchanged file keeps its date: after a change of a patch, or of the source, make compiles only the
@@ -363,7 +363,7 @@ def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str)
     run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy, ours=True)
 
 
-def counter(step: Step) -> Callable[[str], None]:
+def counter(step: ProgressStep) -> Callable[[str], None]:
     """Count the compiled files in make's output."""
 
     def count(line: str) -> None:

@@ -46,7 +46,7 @@ ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
 
 
 @dataclass(frozen=True)
-class Fingerprint:
+class LabFingerprint:
     """The hashes of the three files of every lab, for results. A trial adds those of its modules."""
 
     kernel_sha256: str
@@ -69,9 +69,9 @@ class Lab:
     qemu_kernel: QemuKernelBuild | None = None
 
     @property
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> LabFingerprint:
         """The hashes of the lab's three files."""
-        return Fingerprint(self.kernel.sha256, self.image.sha256, self.agent.sha256)
+        return LabFingerprint(self.kernel.sha256, self.image.sha256, self.agent.sha256)
 
     @property
     def unlocked(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from strata.lab.kernel import (
     prepare_modules,
     run_in,
 )
-from strata.lab.progress import Step
+from strata.lab.progress import ProgressStep
 from strata.lab.recipe import ModuleGroup, ModuleSource
 from strata.lab.source import Workshop, module_source
 
@@ -153,7 +153,12 @@ class _Build:
             run_in(tree, self.log, *argv, environment=environment, on_line=counter(step), others=(linux,))
 
     def _configure(
-        self, source: ModuleSource, tree: Path, linux: Path, environment: Mapping[str, str], step: Step
+        self,
+        source: ModuleSource,
+        tree: Path,
+        linux: Path,
+        environment: Mapping[str, str],
+        step: ProgressStep,
     ) -> None:
         for name in source.patches:
             apply_patch(self.shop.recipe, name, tree, self.log, f"{source.package} {source.series}")

@@ -151,7 +151,7 @@ _SYSTEM_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"  # mkfs and friends: 
 
 
 @dataclass(frozen=True)
-class Need:
+class PackageNeed:
     """One line of ``scripts/packages``; ``check`` is a program, a file or glob, or ``python3:MODULE``."""
 
     group: str
@@ -167,15 +167,15 @@ class Need:
         return shutil.which(self.check, path=f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}") is not None
 
 
-def read_needs(path: Path) -> list[Need]:
+def read_needs(path: Path) -> list[PackageNeed]:
     """Read ``scripts/packages``; without a gcc the packages of its version are left out."""
     compiler = output_of(["gcc", "-dumpversion"]).partition(".")[0].strip() if shutil.which("gcc") else ""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
     known = (line.replace("@", compiler) for line in lines if compiler or "@" not in line)
-    return [Need(*line.split()) for line in known]
+    return [PackageNeed(*line.split()) for line in known]
 
 
-def missing(needs: Iterable[Need], *groups: Group) -> list[str]:
+def missing(needs: Iterable[PackageNeed], *groups: Group) -> list[str]:
     """The missing packages of these groups, sorted."""
     return sorted({need.package for need in needs if need.group in groups and not need.is_met()})
 

@@ -32,7 +32,7 @@ _WORK_S: Final[Mapping[str, Mapping[str, float]]] = {
 
 
 @dataclass
-class Step:
+class ProgressStep:
     """One piece of work in progress; its title begins with the part that it belongs to."""
 
     title: str
@@ -71,7 +71,7 @@ class _Work:
         left_s = {(kind, verb): work for kind in kinds for verb, work in _WORK_S.get(kind, {}).items()}
         return cls(left_s, sum(left_s.values()))
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: ProgressStep) -> None:
         """Skip the earlier steps of the same part, which are done or were not needed."""
         now = _words(step)
         if now in self.left_s:
@@ -79,7 +79,7 @@ class _Work:
             for name in names[: names.index(now)]:
                 self.total_s -= self.left_s.pop(name)
 
-    def remaining(self, steps: Sequence[Step]) -> str:
+    def remaining(self, steps: Sequence[ProgressStep]) -> str:
         """The remaining time, in words."""
         current = {_words(step): step.share for step in steps}
         rest_s = sum(work * (1 - current.get(name, 0.0)) for name, work in self.left_s.items())
@@ -89,7 +89,7 @@ class _Work:
         return time_left(left_s)
 
 
-def _words(step: Step) -> tuple[str, str]:
+def _words(step: ProgressStep) -> tuple[str, str]:
     part, _, what = step.title.partition(": ")
     return part, what.split()[0].strip(",") if what else ""
 
@@ -99,7 +99,7 @@ class SetupProgress:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
-        self._steps: list[Step] = []
+        self._steps: list[ProgressStep] = []
         self._work: _Work | None = None
         self._lock = threading.Lock()
         self._watcher: tuple[threading.Thread, threading.Event] | None = None
@@ -121,10 +121,10 @@ class SetupProgress:
             self._work = None
 
     @contextlib.contextmanager
-    def step(self, title: str, total: float | None = None) -> Iterator[Step]:
+    def step(self, title: str, total: float | None = None) -> Iterator[ProgressStep]:
         """Announce a step; it is done when the context ends without an exception."""
         started_s = time.monotonic()
-        step = Step(title, total)
+        step = ProgressStep(title, total)
         with self._lock:
             self._steps.append(step)
             if self._work is not None:

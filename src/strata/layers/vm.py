@@ -17,7 +17,7 @@ from pydantic import Field
 
 from strata.diagnostics.names import Diagnostic
 from strata.layers.image import MACHINE_DISK, ImageFile
-from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided, RealTime
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided, RealTimeCost
 from strata.model.memory_limit import MemoryLimit, MemoryLimited
 from strata.model.step import (
     AGENT,
@@ -42,7 +42,7 @@ _CPUS_MAX: Final = 64
 
 # Estimates: pgbench took 65 s of a core for 60 virtual seconds on a rotating disk, an installation 149 s
 # instead of 35 s outside.
-_UML_REAL_TIME: Final = RealTime(start_s=1.3, per_virtual=0.6, slowness=4.3)
+_UML_REAL_TIME: Final = RealTimeCost(start_s=1.3, per_virtual=0.6, slowness=4.3)
 _UML_NEEDS: Final = Prerequisites(
     tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
 )
@@ -189,7 +189,7 @@ def _export(name: str, folder: str, writing: Mapping[str, object]) -> str:
 
 # Estimates: fio on a rotating disk took 50 s for 13 virtual seconds, on one core of a busy machine. The
 # slowness was not measured; it is a little more than that of User-Mode Linux.
-_QEMU_REAL_TIME: Final = RealTime(start_s=30, per_virtual=3, slowness=5)
+_QEMU_REAL_TIME: Final = RealTimeCost(start_s=30, per_virtual=3, slowness=5)
 _QEMU_NEEDS: Final = Prerequisites(
     tools=("mkdir", "qemu-system-x86_64", "rm", "test"), features=("guest:qemu",), packages=("qemu",)
 )
@@ -319,7 +319,7 @@ class Vm(MemoryLimited):
     def is_direct(self) -> bool:
         return self.cache in ("none", "directsync")
 
-    def real_time(self) -> RealTime:
+    def real_time(self) -> RealTimeCost:
         return _QEMU_REAL_TIME if self._is_qemu else _UML_REAL_TIME
 
     def caches_direct_io(self) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from strata.machine.reading import Process, Reading, Ticks
+from strata.machine.reading import MachineReading, Process, Ticks
 from strata.units import NS_PER_S, format_share, format_size, percent
 
 _NAMED_MAX = 3
 
 
 @dataclass(frozen=True)
-class Limits:
+class DisturbanceLimits:
     """Beyond these, a trial counts as disturbed. Values without a source are judgements."""
 
     others_cpus: float = 0.10  # of other processes: the trial keeps nine tenths of a shared CPU
@@ -70,11 +70,11 @@ class Window:
     def others_cpus(self) -> float:
         return sum(self.others.values())
 
-    def disturbances(self, limits: Limits) -> list[str]:
+    def disturbances(self, limits: DisturbanceLimits) -> list[str]:
         """The values beyond the limits, each as a clause with its figure."""
         return [*self._of_processors(limits), *self._of_disks(limits), *self._of_the_machine(limits)]
 
-    def _of_processors(self, limits: Limits) -> Iterator[str]:
+    def _of_processors(self, limits: DisturbanceLimits) -> Iterator[str]:
         allowed = max(limits.others_cpus, limits.others_share * self.cpus)
         if self.others_cpus > allowed:
             most = ", ".join(f"{name} {used:.2f}" for name, used in [*self.others.items()][:_NAMED_MAX])
@@ -86,7 +86,7 @@ class Window:
         if self.throttles:
             yield f"CPUs were slowed down for their temperature {self.throttles} times"
 
-    def _of_disks(self, limits: Limits) -> Iterator[str]:
+    def _of_disks(self, limits: DisturbanceLimits) -> Iterator[str]:
         allowed = max(limits.io_share * self.loop_bytes, limits.io_bytes_per_s * self.seconds)
         if self.io_bytes > allowed:
             besides = f", besides the trial's {format_size(self.loop_bytes)}" if self.loop_bytes else ""
@@ -96,7 +96,7 @@ class Window:
         if self.oom_kills:
             yield "memory ran out, and the kernel ended a process"
 
-    def _of_the_machine(self, limits: Limits) -> Iterator[str]:
+    def _of_the_machine(self, limits: DisturbanceLimits) -> Iterator[str]:
         for sensor in self.hot:
             yield f"too hot: {sensor}"
         if self.suspended_s > limits.clock_s:
@@ -105,7 +105,9 @@ class Window:
             yield f"its wall clock was set by {self.clock_step_s:+.1f} s"
 
 
-def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max: float = 0.0) -> Window:
+def window_between(
+    before: MachineReading, after: MachineReading, own: Own, *, steal_share_max: float = 0.0
+) -> Window:
     seconds = max((after.monotonic_ns - before.monotonic_ns) / NS_PER_S, 1e-9)
     used = sorted(_others_s(before, after, own).items(), key=lambda each: -each[1])
     loop_bytes = sum(_moved_bytes(before, after, name) for name in own.loops)
@@ -151,21 +153,21 @@ def steal_share(before: Ticks, after: Ticks) -> float:
     return steal_s / asked_s if asked_s else 0.0
 
 
-def _moved_bytes(before: Reading, after: Reading, disk: str) -> int:
+def _moved_bytes(before: MachineReading, after: MachineReading, disk: str) -> int:
     return max(0, after.disk_bytes.get(disk, 0) - before.disk_bytes.get(disk, 0))
 
 
-def _own_s(before: Reading, after: Reading, own: Own) -> float | None:
+def _own_s(before: MachineReading, after: MachineReading, own: Own) -> float | None:
     """Processor time of the trial's processes; an ended one counts for the one that waited for it."""
 
-    def spent_s(reading: Reading) -> float:
+    def spent_s(reading: MachineReading) -> float:
         ours = _ours(reading, own) - {*own.alone}
         return sum(each.own_s + each.waited_s for pid, each in reading.processes.items() if pid in ours)
 
     return spent_s(after) - spent_s(before) if {*own.roots} <= after.processes.keys() else None
 
 
-def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
+def _others_s(before: MachineReading, after: MachineReading, own: Own) -> dict[str, float]:
     """Processor time of others by name; an ended process counts for its nearest living ancestor."""
     left_out = _ours(before, own) | _ours(after, own)
     past_s = _past_of_ended(before, after, left_out)
@@ -182,7 +184,7 @@ def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
     return used
 
 
-def _ours(reading: Reading, own: Own) -> set[int]:
+def _ours(reading: MachineReading, own: Own) -> set[int]:
     processes, roots = reading.processes, set(own.roots)
     return {*roots, *own.alone, *(pid for pid in processes if roots.intersection(_ancestors(processes, pid)))}
 
@@ -196,7 +198,9 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
         pid = processes[pid].parent
 
 
-def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -> dict[int, float]:
+def _past_of_ended(
+    before: MachineReading, after: MachineReading, left_out: Collection[int]
+) -> dict[int, float]:
     """The earlier use of processes that ended in the window, by their nearest living ancestor."""
     past: dict[int, float] = {}
     living = {

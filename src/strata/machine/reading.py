@@ -125,7 +125,7 @@ class Ticks:
 
 
 @dataclass(frozen=True)
-class Reading:
+class MachineReading:
     """A machine at an instant; counters run since its boot."""
 
     monotonic_ns: int
@@ -148,12 +148,12 @@ class Sampler(SystemFiles):
 
     clocks: Clocks = _clocks
 
-    def reading(self) -> Reading:
+    def reading(self) -> MachineReading:
         """Read everything; missing figures are left out or 0."""
         monotonic_ns, boottime_ns, realtime_ns = self.clocks()
         counters = {words[0]: int(words[1]) for words in self.lines("proc/vmstat") if len(words) == 2}
         tasks = list(self._tasks())
-        return Reading(
+        return MachineReading(
             monotonic_ns=monotonic_ns,
             boottime_ns=boottime_ns,
             realtime_ns=realtime_ns,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from strata.machine.disturbance import Limits, Window
+from strata.machine.disturbance import DisturbanceLimits, Window
 from strata.machine.reading import Sampler, chosen
 from strata.units import format_size
 
@@ -133,7 +133,7 @@ def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
     )
 
 
-def busy_remarks(window: Window, limits: Limits) -> Iterator[Remark]:
+def busy_remarks(window: Window, limits: DisturbanceLimits) -> Iterator[Remark]:
     for found in window.disturbances(limits):
         yield Remark(found, "end it, or trials will count as disturbed")
 

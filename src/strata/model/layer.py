@@ -215,7 +215,7 @@ class KernelLog:
     silent: str = ""
 
 
-class RealTime(NamedTuple):
+class RealTimeCost(NamedTuple):
     """Real seconds in the lab: until a layer is up, and for each virtual second of a load.
 
     ``slowness`` is how many times as long the same work takes in it.
@@ -336,9 +336,9 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The memory that it takes of the lab's for a virtual machine."""
         return 0
 
-    def real_time(self) -> RealTime:
+    def real_time(self) -> RealTimeCost:
         """The real time that it takes besides its requests' own, if that is much: an estimate."""
-        return RealTime()
+        return RealTimeCost()
 
     def needs(self) -> Prerequisites:
         """The prerequisites of its steps, as its keys are set."""

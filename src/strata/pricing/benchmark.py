@@ -49,7 +49,7 @@ _FILESYSTEMS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Operation:
+class CountedOperation:
     """An operation, per time that it was done; ``counted`` has the lab's counts, and is empty on a host."""
 
     processor_ns: float
@@ -73,7 +73,7 @@ def usable_filesystems() -> list[str]:
 
 def measure_host(
     program: Path, filesystems: list[str], on_line: Callable[[str], None], *, shorten: int = 1
-) -> dict[str, Operation]:
+) -> dict[str, CountedOperation]:
     """The operations' times on this machine; ``on_line`` gets the name of each that is done.
 
     Raises ToolError if it fails, or there is no memory for its files.
@@ -103,7 +103,7 @@ def measure_host(
 
 def measure_lab(
     lab: Lab, filesystems: list[str], progress: SetupProgress, *, shorten: int = 1
-) -> dict[str, Operation]:
+) -> dict[str, CountedOperation]:
     """The operations' counts in a lab whose processor is free.
 
     Raises LabError if the lab cannot be built or its kernel counts nothing.
@@ -159,11 +159,11 @@ def measure_lab(
     return found
 
 
-def _operations(output: str | bytes) -> dict[str, Operation]:
+def _operations(output: str | bytes) -> dict[str, CountedOperation]:
     told: dict[str, Any] = json.loads(output)
     if told.get("result_version") != _RESULT_VERSION:
         raise LabError("the load generator has another version", remedy="run `strata lab build --only load`")
     return {
-        each["name"]: Operation(each["processor_ns"], each["wall_ns"], each["counted"])
+        each["name"]: CountedOperation(each["processor_ns"], each["wall_ns"], each["counted"])
         for each in told["operations"]
     }

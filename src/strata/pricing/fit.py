@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from strata.devices.processor import PRICES, PROCESSOR_PARAMETERS, Processor, ProcessorParameter
-from strata.pricing.benchmark import Operation
+from strata.pricing.benchmark import CountedOperation
 from strata.printable import in_json
 from strata.units import times
 
@@ -86,7 +86,10 @@ def _robust(errors: np.ndarray) -> np.ndarray:
 
 
 def fit_processor(
-    host: Mapping[str, Operation], lab: Mapping[str, Operation], plausible: Processor, machine: str
+    host: Mapping[str, CountedOperation],
+    lab: Mapping[str, CountedOperation],
+    plausible: Processor,
+    machine: str,
 ) -> Fit:
     """Fit a processor to the operations of a host; ``machine`` names it in the parameters' sources.
 
@@ -123,7 +126,7 @@ def fit_processor(
     return Fit(parameters, residuals, _wakeup_ns(host))
 
 
-def _count(name: str, operation: Operation, counter: str) -> float:
+def _count(name: str, operation: CountedOperation, counter: str) -> float:
     is_absent = name == _ON_ONE_PROCESSOR and counter == "idle_wakeups"
     return 0.0 if is_absent else operation.counted.get(counter, 0.0)
 
@@ -133,7 +136,7 @@ def _ns(parameter: str) -> float:
 
 
 def _directly(
-    host: Mapping[str, Operation], plausible: Processor, machine: str
+    host: Mapping[str, CountedOperation], plausible: Processor, machine: str
 ) -> dict[str, ProcessorParameter]:
     """Parameters that a host shows without the lab. A wake-up that waits for other work shows nothing."""
     found = {}
@@ -157,7 +160,7 @@ def _directly(
     return found
 
 
-def _wakeup_ns(host: Mapping[str, Operation]) -> float | None:
+def _wakeup_ns(host: Mapping[str, CountedOperation]) -> float | None:
     """Half of the time of a turn in which nobody ran, where the scheduler puts both tasks."""
     if (turn := host.get(WAKEUP)) is None:
         return None

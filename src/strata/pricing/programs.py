@@ -15,7 +15,7 @@ from scipy.optimize import lsq_linear
 from strata.devices.processor import Program
 from strata.errors import ToolError
 from strata.pricing.calls import SystemCalls
-from strata.pricing.tasks import TaskStatistics, Usage
+from strata.pricing.tasks import TaskStatistics, TaskUsage
 from strata.units import NS_PER_S, times
 from strata.words import beginning_and_end
 
@@ -34,10 +34,10 @@ _BULK_NS_PER_CALL: Final = 20_000  # a call with more user time than this moves 
 
 
 @dataclass(frozen=True)
-class Load:
+class ProgramLoad:
     """What a program did during one command, and the user time that it took."""
 
-    usage: Usage
+    usage: TaskUsage
     system_calls: int
 
     @property
@@ -46,7 +46,7 @@ class Load:
         return self.system_calls, used.page_faults, used.read_bytes, used.written_bytes
 
 
-def measure_load(name: str, command: Sequence[str]) -> Load:
+def measure_load(name: str, command: Sequence[str]) -> ProgramLoad:
     """Count what all tasks of a name do while a command runs, whose output is discarded.
 
     The program may be the command, a child of it, or a server that the command talks to.
@@ -66,10 +66,10 @@ def measure_load(name: str, command: Sequence[str]) -> Load:
     if calls.count == 0:
         remedy = "give the base name of the executable file that the command runs or talks to"
         raise ToolError(f'no task named "{name}" ran', place="--program", remedy=remedy)
-    return Load(tasks.total, calls.count)
+    return ProgramLoad(tasks.total, calls.count)
 
 
-def price_program(loads: Sequence[Load], source: str) -> Program:
+def price_program(loads: Sequence[ProgramLoad], source: str) -> Program:
     """Prices whose sum is the loads' user time, as few as explain it; ``source`` says what was run."""
     for number, load in enumerate(loads, 1):
         if load.usage.user_ns < USER_NS_MIN:
@@ -93,7 +93,7 @@ def price_program(loads: Sequence[Load], source: str) -> Program:
     )
 
 
-def _only_key(load: Load) -> int:
+def _only_key(load: ProgramLoad) -> int:
     calls, _, read, written = load.amounts
     if load.usage.user_ns < _BULK_NS_PER_CALL * calls or max(read, written) < 4096 * calls:
         return 0

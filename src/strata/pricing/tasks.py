@@ -32,7 +32,7 @@ _FIELDS: Final = struct.Struct("=72x Q 32s 16x I 20x Q Q Q Q 32x Q Q".replace(" 
 
 
 @dataclass(frozen=True)
-class Usage:
+class TaskUsage:
     """Processor time, page faults, and bytes read and written with read(2), write(2) and their relatives."""
 
     processor_ns: int = 0
@@ -48,11 +48,11 @@ class Usage:
         ticks = self.user_ticks_us + self.system_ticks_us
         return self.processor_ns * self.user_ticks_us / ticks if ticks else 0.0
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+    def __add__(self, other: TaskUsage) -> TaskUsage:
+        return TaskUsage(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(*(a - b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+    def __sub__(self, other: TaskUsage) -> TaskUsage:
+        return TaskUsage(*(a - b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 class TaskStatistics:
@@ -62,9 +62,9 @@ class TaskStatistics:
     """
 
     def __init__(self, name: str) -> None:
-        self.total = Usage()
+        self.total = TaskUsage()
         self._name = name.encode()[:NAME_BYTES_MAX]
-        self._open: dict[int, Usage] = {}  # the tasks that lived at the beginning
+        self._open: dict[int, TaskUsage] = {}  # the tasks that lived at the beginning
         self._is_over = threading.Event()
         self._failure: ToolError | None = None
 
@@ -89,8 +89,8 @@ class TaskStatistics:
         if self._failure is not None and raised[0] is None:
             raise self._failure
 
-    def _count(self, pid: int, usage: Usage) -> None:
-        self.total += usage - self._open.pop(pid, Usage())
+    def _count(self, pid: int, usage: TaskUsage) -> None:
+        self.total += usage - self._open.pop(pid, TaskUsage())
 
     def _listen(self) -> None:
         self._ends.settimeout(0.05)
@@ -106,7 +106,7 @@ class TaskStatistics:
             if (found := _statistics(message)) is not None and found[1] == self._name:
                 self._count(found[0], found[2])
 
-    def _living(self) -> Iterator[tuple[int, Usage]]:
+    def _living(self) -> Iterator[tuple[int, TaskUsage]]:
         for folder in _tasks():
             with suppress(OSError):
                 if (folder / "comm").read_bytes().rstrip(b"\n") == self._name:
@@ -162,7 +162,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _statistics(message: bytes) -> tuple[int, bytes, Usage] | None:
+def _statistics(message: bytes) -> tuple[int, bytes, TaskUsage] | None:
     """A task's id, name and usage; None for an error, and for the sum over a process's threads."""
     if _kind(message) == _ERROR:
         return None
@@ -179,5 +179,5 @@ def _statistics(message: bytes) -> tuple[int, bytes, Usage] | None:
     return (
         pid,
         name.split(b"\0")[0],
-        Usage(processor_ns, user_us, system_us, sum(faults), read_bytes, written_bytes),
+        TaskUsage(processor_ns, user_us, system_us, sum(faults), read_bytes, written_bytes),
     )

@@ -22,7 +22,7 @@ from strata.disks.machine import OWN_MOUNTS, mounts_under
 from strata.errors import RunError
 from strata.runners.block_devices import Attached, connections_left, mark_of, take
 from strata.runners.disks import disks_left
-from strata.runners.kernel import POOLS, Kernel, made_in_this_boot, stack_name
+from strata.runners.kernel import POOLS, HostKernel, made_in_this_boot, stack_name
 
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
@@ -32,7 +32,7 @@ Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
 
 
 @dataclass(frozen=True, order=True)
-class Part:
+class AssembledPart:
     kind: Kind
     name: str  # for a block device that in /sys/block
     label: str = ""  # the name that people know: a file, a name of the device mapper
@@ -57,12 +57,12 @@ class Assembled:
     """The mounts, pools and devices that one trial has assembled."""
 
     path: Path
-    kernel: Kernel = field(default_factory=Kernel)
+    kernel: HostKernel = field(default_factory=HostKernel)
     patience_s: float = _PATIENCE_S
     _loops: dict[str, Attached] = field(default_factory=dict)
     _backing: dict[str, str] = field(default_factory=dict)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[AssembledPart]:
         """All parts that exist now, in a fixed order."""
         self._loops = {}
         for name in self.kernel.names("sys/block"):
@@ -73,11 +73,11 @@ class Assembled:
         # A real disk stays, also a loop device: it is the user's. Only the stack on it is taken down.
         made = sorted(own - self._real_disks())
         parts = [part for part in map(self._part, made) if part is not None]
-        parts += [Part("bcache", name) for name in sorted(own) if self._has(name, "bcache")]
+        parts += [AssembledPart("bcache", name) for name in sorted(own) if self._has(name, "bcache")]
         mounts = mounts_under(self.path, self.kernel.root / OWN_MOUNTS.relative_to("/"))
         return [
-            *(Part("mount", str(point)) for point in mounts),
-            *(Part("pool", name) for name in self._named(POOLS)),
+            *(AssembledPart("mount", str(point)) for point in mounts),
+            *(AssembledPart("pool", name) for name in self._named(POOLS)),
             *parts,
         ]
 
@@ -105,7 +105,7 @@ class Assembled:
             self._forget(name)
         return removed + self._remove_groups() + self._remove_nodes()
 
-    def _still_in_use(self, parts: list[Part], refusals: list[str]) -> RunError:
+    def _still_in_use(self, parts: list[AssembledPart], refusals: list[str]) -> RunError:
         why = f" ({'; '.join(refusals)})" if refusals else ""
         return RunError(
             f"still in use: {', '.join(map(str, parts))}{why}",
@@ -113,18 +113,18 @@ class Assembled:
             remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata lab clean` as root",
         )
 
-    def _uppermost(self, parts: list[Part]) -> list[Part]:
+    def _uppermost(self, parts: list[AssembledPart]) -> list[AssembledPart]:
         """The parts that carry no other part."""
         carrying = {lower for part in parts if part.stands_on_devices for lower in self._lower(part.name)}
 
-        def is_covered(part: Part) -> bool:
+        def is_covered(part: AssembledPart) -> bool:
             if part.kind == "bcache":
                 return not carrying.isdisjoint(self.kernel.names(f"sys/block/{part.name}/holders"))
             return part.stands_on_devices and (part.name in carrying or self._has(part.name, "bcache"))
 
         return [part for part in parts if not is_covered(part)]
 
-    def _take_down(self, part: Part) -> str | None:
+    def _take_down(self, part: AssembledPart) -> str | None:
         """Take one part down; returns the reason if that fails at once."""
         lines: dict[Kind, tuple[str, ...]] = {
             "mount": ("umount", part.name),
@@ -199,17 +199,17 @@ class Assembled:
 
         return {name for name in blocks if is_own(name)}
 
-    def _part(self, name: str) -> Part | None:
+    def _part(self, name: str) -> AssembledPart | None:
         kind = name.rstrip("0123456789")
         if kind == "dm-":
-            return Part("dm", name, self._block(name, "dm/name"))
+            return AssembledPart("dm", name, self._block(name, "dm/name"))
         if kind == "loop":
             file = self._block(name, "loop/backing_file")
-            return Part("loop", name, file) if file else None
+            return AssembledPart("loop", name, file) if file else None
         if kind == "md" and self._block(name, "md/array_state") not in ("", "clear"):
-            return Part("md", name)
+            return AssembledPart("md", name)
         if kind == "nbd" and self._has(name, "pid"):
-            return Part("nbd", name)
+            return AssembledPart("nbd", name)
         return None
 
     def _is_own_loop(self, name: str) -> bool:

@@ -43,7 +43,14 @@ from strata.runners.base import (
 from strata.runners.block_devices import Connections, attach_images, network_devices
 from strata.runners.conditioning import condition
 from strata.runners.disks import RealDisks, try_lock
-from strata.runners.kernel import BOOT_NAME, Kernel, boot_id, endangered_pools, note_parameters, stack_name
+from strata.runners.kernel import (
+    BOOT_NAME,
+    HostKernel,
+    boot_id,
+    endangered_pools,
+    note_parameters,
+    stack_name,
+)
 from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.machines import (
@@ -93,7 +100,7 @@ class HostRunner:
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
         self._disks = disks or RealDisks()
-        self._kernel = Kernel()
+        self._kernel = HostKernel()
         self._lacking: dict[Prerequisites, list[str]] = {}
         self._machines: dict[tuple[str, ...], MachineParts] = {}  # by the packages of their image
         self._programs: Mapping[str, str] = {}

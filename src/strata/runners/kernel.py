@@ -47,7 +47,7 @@ def _only_the_lab(feature: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Kernel(Machine):
+class HostKernel(Machine):
     attached: Callable[[Path], Attached | None] = attached  # the file of a loop device
     detach: Callable[[Path, Attached], str | None] = detach  # only from this file; returns why not
 
@@ -185,12 +185,12 @@ def stack_name(path: Path) -> str:
     return path.name.replace("-", "_")
 
 
-def boot_id(kernel: Kernel) -> str:
+def boot_id(kernel: HostKernel) -> str:
     """The identity of this start of the machine."""
     return kernel.text(_BOOT_ID)
 
 
-def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
+def made_in_this_boot(path: Path, kernel: HostKernel) -> bool:
     """Whether the machine has not restarted since a private folder was made."""
     try:
         return (path / BOOT_NAME).read_text().strip() == boot_id(kernel)
@@ -214,7 +214,7 @@ def parameters_set(plan: Plan) -> list[str]:
     return sorted(match[1] for word in words if (match := _PARAMETER.fullmatch(word)))
 
 
-def endangered_pools(plan: Plan, kernel: Kernel) -> str | None:
+def endangered_pools(plan: Plan, kernel: HostKernel) -> str | None:
     """Why a plan must not run on a machine with other ZFS pools, as half a sentence.
 
     A limit of the cache, which every pool's plan sets, costs other pools speed at worst; any other parameter
@@ -229,7 +229,7 @@ def endangered_pools(plan: Plan, kernel: Kernel) -> str | None:
     return f"{', '.join(names)} would hold for other ZFS pools, too: {', '.join(others)}"
 
 
-def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
+def note_parameters(plan: Plan, path: Path, kernel: HostKernel) -> None:
     """Note the current values of the parameters that a plan sets. Raises LabError if that fails."""
     noted = {}
     for file in parameters_set(plan):
@@ -244,7 +244,7 @@ def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
         (path / PARAMETERS_NAME).write_text(json.dumps(noted))
 
 
-def set_back(path: Path, kernel: Kernel) -> list[str]:
+def set_back(path: Path, kernel: HostKernel) -> list[str]:
     """Restore the parameters of a trial that was killed; returns a line for each.
 
     Raises RunError if one cannot be written.

@@ -22,7 +22,7 @@ from strata.files import explained, make_folder, read_plain, refuse_link, write_
 from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private
 from strata.runners.assembled import Assembled, within
 from strata.runners.base import BINDINGS_NAME
-from strata.runners.kernel import Kernel, set_back
+from strata.runners.kernel import HostKernel, set_back
 from strata.runners.sandbox import remove_spares
 
 JOURNAL: Final = ".journal"
@@ -135,7 +135,7 @@ def remove_leftovers(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
         removed.append(f"ended process {pid}")
     removed += Assembled(path).take_down()
     remove_spares(path)
-    removed += set_back(path, Kernel())
+    removed += set_back(path, HostKernel())
     with suppress(FileNotFoundError), opened_place(path.parent) as place:
         os.lstat(path.name, dir_fd=place)
         if not delete(path.name, place):

@@ -22,7 +22,7 @@ from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
 from strata.model.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 from strata.plan.model import Plan
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import HostKernel
 
 _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"
@@ -36,13 +36,13 @@ class MachineParts:
     kernel: QemuKernelBuild
     image: ImageBuild
 
-    def setting(self, kernel: Kernel) -> dict[str, Any]:
+    def setting(self, kernel: HostKernel) -> dict[str, Any]:
         """Part of the identity of trials with virtual machines."""
         own = {QEMU_KERNEL: self.kernel.sha256, "image": self.image.sha256}
         return {"machines": {**own, "processor": processor_of(kernel).value}}
 
     def variables(
-        self, plan: Plan, agent: AgentBuild, folder: PrivateFolder, inside: Inside, kernel: Kernel
+        self, plan: Plan, agent: AgentBuild, folder: PrivateFolder, inside: Inside, kernel: HostKernel
     ) -> dict[str, str]:
         """The values of the plan's variables for its machines, whose initial root is put into the folder."""
         folder.write(_INITRD_NAME, qemu_initrd(plan, inside, self.kernel))
@@ -124,17 +124,17 @@ def _packages(plan: Plan) -> tuple[str, ...]:
     return tuple(each for each in plan.prerequisites.packages if each != "qemu")
 
 
-def has_kvm(kernel: Kernel) -> bool:
+def has_kvm(kernel: HostKernel) -> bool:
     """Whether the processor can run virtual machines, and the kernel lets it."""
     flags = kernel.text("proc/cpuinfo").split()
     return kernel.has(_KVM) and ("vmx" in flags or "svm" in flags)
 
 
-def processor_of(kernel: Kernel) -> QemuProcessor:
+def processor_of(kernel: HostKernel) -> QemuProcessor:
     return QemuProcessor.KVM if has_kvm(kernel) else QemuProcessor.EMULATED
 
 
-def machine_nodes(plan: Plan, kernel: Kernel) -> list[str]:
+def machine_nodes(plan: Plan, kernel: HostKernel) -> list[str]:
     """The devices that the plan's virtual machines need besides the trial's."""
     return [f"/{_KVM}"] if uses_qemu(plan) and has_kvm(kernel) else []
 

@@ -21,7 +21,7 @@ from strata.errors import LabError, ToolError
 from strata.lab.folder import PrivateFolder
 from strata.plan.model import Plan
 from strata.runners.assembled import CGROUPS
-from strata.runners.kernel import Kernel, made_in_this_boot, parameters_set, stack_name
+from strata.runners.kernel import HostKernel, made_in_this_boot, parameters_set, stack_name
 
 INNER: Final = "trial"
 """The folder of a private folder at which the steps have one in memory; beside it lie the trial's records."""
@@ -43,7 +43,7 @@ _VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
 
 
 def sandbox_of(
-    plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: Kernel
+    plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: HostKernel
 ) -> dict[str, Any]:
     """The section ``sandbox`` of the bindings, for a plan whose modules are loaded.
 
@@ -73,7 +73,7 @@ def sandbox_of(
     }
 
 
-def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
+def _written(plan: Plan, devices: list[str], kernel: HostKernel) -> Iterator[str]:
     """The files and folders of /proc and /sys that the layers' steps write."""
     yield "/proc/sys/vm/drop_caches"
     yield from (f"/{file}" for file in parameters_set(plan))
@@ -144,7 +144,7 @@ def spare_loops(plan: Plan, path: Path) -> list[str]:
 def remove_spares(path: Path) -> None:
     """Remove the unused loop devices that were made for the trial of a private folder."""
     file = path / SPARES_NAME
-    if not file.exists() or not made_in_this_boot(path, Kernel()):
+    if not file.exists() or not made_in_this_boot(path, HostKernel()):
         return
     with suppress(OSError, ValueError), _CONTROL.open("rb") as control:
         for number in map(int, file.read_text().split()):

@@ -16,8 +16,8 @@ from typing import Final
 
 from strata.errors import RunError
 from strata.files import explained
-from strata.machine.disturbance import Limits, Own, Window, steal_share, window_between
-from strata.machine.reading import Reading, Sampler, Ticks
+from strata.machine.disturbance import DisturbanceLimits, Own, Window, steal_share, window_between
+from strata.machine.reading import MachineReading, Sampler, Ticks
 from strata.machine.state import State, busy_remarks, state_of
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -51,7 +51,7 @@ class Surroundings:
 
     disk: str | None  # the kernel's name of the disk under the scratch folder, if known
     machine: Sampler = field(default_factory=Sampler)
-    limits: Limits = field(default_factory=Limits)
+    limits: DisturbanceLimits = field(default_factory=DisturbanceLimits)
     conditioned: Mapping[str, Conditioned] = field(default_factory=dict)  # the current trial's real drives
     _reported: bool = False
 
@@ -95,12 +95,12 @@ class WindowWatch:
     """Reads the machine at both ends of a measured window and writes the difference to ``machine.json``."""
 
     machine: Sampler
-    limits: Limits
+    limits: DisturbanceLimits
     own: Own
     state: State
     path: Path
     conditioned: Mapping[str, Conditioned] = field(default_factory=dict)
-    _before: Reading | None = None
+    _before: MachineReading | None = None
     _ticks: Ticks | None = None
     _next_s: float = 0.0
     _steal_share_max: float = 0.0
@@ -124,7 +124,7 @@ class WindowWatch:
             self._steal_share_max = max(self._steal_share_max, steal_share(self._ticks, now))
             self._ticks, self._next_s = now, time.monotonic() + _SECOND_S
 
-    def _conclude(self, before: Reading) -> None:
+    def _conclude(self, before: MachineReading) -> None:
         self._done = True
         after = self.machine.reading()
         window = window_between(before, after, self.own, steal_share_max=self._steal_share_max)
@@ -133,7 +133,9 @@ class WindowWatch:
             self.path.write_text(text)
 
 
-def seen(state: State, window: Window, limits: Limits, conditioned: Mapping[str, Conditioned]) -> str:
+def seen(
+    state: State, window: Window, limits: DisturbanceLimits, conditioned: Mapping[str, Conditioned]
+) -> str:
     """The content of machine.json (docs/reference/result-format.md)."""
     plain = {
         "machine_version": MACHINE_VERSION,

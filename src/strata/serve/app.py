@@ -60,7 +60,7 @@ _SILENT_LOOKS_MAX: Final = 5
 
 
 @dataclass
-class Site:
+class ServedSite:
     """The studies that are served, and their pages."""
 
     roots: list[Path]  # results folders, and folders that hold results folders
@@ -201,7 +201,7 @@ class _Guarded:
 
 
 def application(roots: list[Path], **more: Any) -> Starlette:
-    return Site(roots, **more).application()
+    return ServedSite(roots, **more).application()
 
 
 ADDRESS: Final = "127.0.0.1"

@@ -36,7 +36,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Cell:
+class DriveCell:
     """One measurement; ``limit`` says why it shows the host instead of the drive, or is empty."""
 
     pattern: Pattern
@@ -61,7 +61,7 @@ class RealDrive:
     name: str
     title: str
     source: str
-    cells: tuple[Cell, ...]
+    cells: tuple[DriveCell, ...]
     device: Device | None
     state: str
     array: str
@@ -116,7 +116,7 @@ def _read(file: Path) -> RealDrive:
     return RealDrive(file.stem, stated.title, source, cells, device, *ends)
 
 
-def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str, tuple[Cell, ...]]:
+def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str, tuple[DriveCell, ...]]:
     """The source in the first line, and fio's figures by ``rw`` and depth."""
     try:
         head, *lines = read_plain(file, _BYTES_MAX, follow=True).decode().splitlines()
@@ -127,8 +127,8 @@ def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str,
     return head.removeprefix(_SOURCE), cells
 
 
-def _cell(row: Mapping[str, str], limits: Mapping[tuple[str, int], str]) -> Cell:
+def _cell(row: Mapping[str, str], limits: Mapping[tuple[str, int], str]) -> DriveCell:
     depth = int(row["iodepth"]) * int(row["numjobs"])
     pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth)
     p50, p99 = (float(row[name]) * NS_PER_US if row[name] else None for name in ("p50_us", "p99_us"))
-    return Cell(pattern, Figures(float(row["iops"]), p50, p99), limits.get((pattern.rw, depth), ""))
+    return DriveCell(pattern, Figures(float(row["iops"]), p50, p99), limits.get((pattern.rw, depth), ""))

@@ -19,7 +19,7 @@ from strata.disks.inventory import Disk
 from strata.disks.judgement import Reason, judged, judged_groups
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
-from strata.disks.usage import Usage, Use
+from strata.disks.usage import DiskUse, Usage
 from strata.errors import LabError, ToolError
 from strata.printable import in_json
 from strata.units import format_size
@@ -28,7 +28,7 @@ from strata.units import format_size
 @dataclass(frozen=True)
 class Examined:
     disk: Disk
-    uses: tuple[Use, ...]
+    uses: tuple[DiskUse, ...]
     content: tuple[Signature, ...] | None  # None: not read, because the disk is in use or cannot be opened
     health: Health
     reasons: tuple[Reason, ...]

@@ -16,7 +16,7 @@ from strata.devices.device import Device
 from strata.devices.plausible import plausible_drive
 from strata.lab.model import READ
 from strata.units import NS_PER_S, format_value, times
-from strata.validation.real import Cell, Figures, RealDrive, real_drives
+from strata.validation.real import DriveCell, Figures, RealDrive, real_drives
 from strata.validation.subject import Found, ModelCheck, subject, within
 
 _DRAWN: Final = 20
@@ -53,11 +53,11 @@ def real(quick: bool) -> Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class DriveCompared:
     """One measurement of a real drive, the model's figures, and those of drawn drives."""
 
     drive: RealDrive
-    cell: Cell
+    cell: DriveCell
     model: Figures
     drawn: tuple[Figures, ...]
 
@@ -106,12 +106,12 @@ class Compared:
         return ModelCheck(title, found, expected, "passed" if verdict else "noted", note)
 
 
-def _run(drive: RealDrive, device: Device, *, quick: bool) -> Iterator[Compared]:
+def _run(drive: RealDrive, device: Device, *, quick: bool) -> Iterator[DriveCompared]:
     model = _figures(drive, device, quick=quick)
     others = (plausible_drive(device, seed) for seed in range(1, _DRAWN + 1))
     drawn = zip(*(_figures(drive, each, quick=quick) for each in others), strict=True)
     for cell, own, of_others in zip(drive.cells, model, drawn, strict=True):
-        yield Compared(drive, cell, own, of_others)
+        yield DriveCompared(drive, cell, own, of_others)
 
 
 def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
@@ -137,7 +137,7 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
     return found
 
 
-def aims(compared: Sequence[Compared]) -> Iterator[ModelCheck]:
+def aims(compared: Sequence[DriveCompared]) -> Iterator[ModelCheck]:
     """The shares of the measurements that meet each aim, by kind of device; the notes name the others."""
     judged = [each for each in compared if not each.cell.limit]
     first = {each.series: each.rate for each in judged if each.cell.pattern.depth == 1}
@@ -153,7 +153,7 @@ def aims(compared: Sequence[Compared]) -> Iterator[ModelCheck]:
     yield from _aim("real values within the range of 20 drawn drives", 80, inside)
 
 
-_Judged = tuple[Compared, str, bool]
+_Judged = tuple[DriveCompared, str, bool]
 """A measurement, one of its values or none in particular, and whether it meets the aim."""
 
 
