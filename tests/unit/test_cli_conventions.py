@@ -16,8 +16,8 @@ import pytest
 from results_factory import snapshot_of
 from typer.testing import CliRunner
 
+from strata.actions import check as checking
 from strata.cli import app
-from strata.cli import check as check_command
 from strata.cli.man import EXIT_CODES, Command, command_tree, manual_page, page_name, walk
 from strata.cli.output import is_quiet
 from strata.cli.tree import COMMANDS_BY_PANEL, COMMANDS_OF_GROUPS, HIDDEN, RENAMED
@@ -250,7 +250,7 @@ def test_an_interruption_ends_with_the_shells_code(monkeypatch: pytest.MonkeyPat
     def interrupted(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(check_command, "load_study", interrupted)
+    monkeypatch.setattr(checking, "load_study", interrupted)
 
     result = CliRunner().invoke(app, ["check", "studies/quickstart.toml"])
 

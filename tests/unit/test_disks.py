@@ -19,7 +19,7 @@ from strata.disks.inventory import Disk, disks
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     tree = Tree(tmp_path / "root")
-    monkeypatch.setattr("strata.cli.list.disks.Machine", lambda: tree.machine)
+    monkeypatch.setattr("strata.actions.disks.Machine", lambda: tree.machine)
     return tree
 
 

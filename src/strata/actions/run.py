@@ -38,7 +38,7 @@ RESULTS: Final = Path("results")
 
 
 @contextmanager
-def _uncounted(description: str, total: int) -> Iterator[Callable[[str], None]]:
+def _uncounted(description: str, total: int | None) -> Iterator[Callable[[str], None]]:
     yield lambda text: None
 
 
@@ -56,7 +56,7 @@ class Listener:
 
     console: Console = Console(quiet=True)  # noqa: RUF009  it shows nothing
     setup: SetupProgress = SILENCE
-    counting: Callable[[str, int], AbstractContextManager[Callable[[str], None]]] = _uncounted
+    counting: Callable[[str, int | None], AbstractContextManager[Callable[[str], None]]] = _uncounted
     say: Callable[[str], None] = lambda text: None
 
     def display(self, runner: Runner, place: Path) -> Display:

@@ -4,37 +4,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from strata.actions.claims import ReadClaims, chosen_claims, claims_of_results, claims_of_study
 from strata.cli import claims_why
 from strata.cli.claims_why import WhatIfOptions
 from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
-from strata.diagnostics.names import require_known
 from strata.errors import StudyError
 from strata.files import write_page
-from strata.model.study import Study
-from strata.plan.catalogue import catalogue
-from strata.plan.compile import skipped
 from strata.printable import printable
-from strata.reading.claims import SUFFIX, Subject, read_claims, subject_of
-from strata.reading.load import load_study
+from strata.reading.claims import SUFFIX
 from strata.report import claims as shown
 from strata.report.claims_chart import ratio_chart
 from strata.report.claims_page import claims_page
 from strata.report.document import Document, markdown_of
-from strata.report.findings import what_if_sentence
-from strata.results.findings import SEEDS, findings_of
-from strata.results.record import StudySnapshot
-from strata.results.store import ResultsFolder
-from strata.statistics.claims import Judgement, judge, results_subject, testable
-from strata.statistics.study import StudyResults, gather
+from strata.results.findings import SEEDS
+from strata.statistics.claims import Judgement
+from strata.statistics.study import StudyResults
 from strata.words import listed
 
 BAD_VERDICT_EXIT: Final = 1
@@ -121,11 +112,11 @@ def claims(  # noqa: PLR0917  typer makes options of them
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
     asked = WhatIfOptions(budget, seeds, study, jobs, as_json)
     share = asked_scale(scale)
-    read = _of_study(place, claims_file, share) if is_study else _of_results(place, claims_file)
+    read = claims_of_study(place, claims_file, share) if is_study else claims_of_results(place, claims_file)
     if what_if is not None:
-        _explain(read, place, _chosen(read.judged, [what_if], "--what-if")[0], share, asked)
+        _explain(read, place, chosen_claims(read.judged, [what_if], "--what-if")[0], share, asked)
         return
-    judged = _chosen(read.judged, only or [], "--only")
+    judged = chosen_claims(read.judged, only or [], "--only")
     if page is not None:
         _write_page(read, judged, page)
     else:
@@ -138,20 +129,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Judged claims, with the study or the results that they are of."""
-
-    judged: list[Judgement]
-    name: str
-    question: str
-    subject: Subject
-    source: Study | StudyResults
-    file: Path
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
+def _print(read: ReadClaims, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
     if as_json:
         print_json(study=read.name, claims=judged, reasons=read.reasons)
     elif as_markdown:
@@ -160,7 +138,7 @@ def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: 
         stdout().print(Document(shown.claims(judged, read.question, read.reasons)))
 
 
-def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: WhatIfOptions) -> None:
+def _explain(read: ReadClaims, place: Path, judged: Judgement, scale: float, asked: WhatIfOptions) -> None:
     claims_why.untestable(judged.claim)
     if isinstance(read.source, StudyResults):
         claims_why.of_results(place, read.source, read.subject, judged, asked)
@@ -168,7 +146,7 @@ def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: W
         claims_why.of_study(read.source, scale, judged, as_json=asked.as_json)
 
 
-def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
+def _write_page(read: ReadClaims, judged: list[Judgement], page: Path) -> None:
     """Write the page and its chart. Raises StudyError of a study without results, and of a wrong suffix."""
     if not isinstance(read.source, StudyResults):
         cause = "a study without results has no verdicts for a page"
@@ -191,42 +169,3 @@ def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
         print_wrote(drawn)
     write_page(page, text)
     print_wrote(page)
-
-
-def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
-    study = load_study(file, catalogue())
-    subject = subject_of(study, skipped(study), scale)
-    claims_file = given or _existing(file.with_suffix(SUFFIX), str(file))
-    claims = read_claims(claims_file, subject)
-    return _Read(testable(claims, subject), study.name, study.question, subject, study, claims_file)
-
-
-def _of_results(path: Path, given: Path | None) -> _Read:
-    folder = ResultsFolder.open(path)
-    results = gather(folder)
-    snapshot = results.snapshot
-    file = given or _existing(_beside(snapshot), str(path))
-    subject = results_subject(results, catalogue().workloads)
-    judged = judge(read_claims(file, subject), results, subject)
-    reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
-    return _Read(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
-
-
-def _beside(snapshot: StudySnapshot) -> Path:
-    """The claims of the study, whose file the results name without its folder: here, or below studies/."""
-    here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
-    below = sorted(Path("studies").rglob(here.name))
-    return here if here.is_file() or not below else below[0]
-
-
-def _existing(file: Path, place: str) -> Path:
-    if not file.is_file():
-        raise StudyError(
-            f"there is no claims file {file}", place=place, remedy="write it, or name one with --claims FILE"
-        )
-    return file
-
-
-def _chosen(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
-    require_known("claim", ids, [each.claim.id for each in judged], place)
-    return [each for each in judged if not ids or each.claim.id in ids]

@@ -69,7 +69,7 @@ def listener() -> Listener:
     from strata.actions.run import Listener  # noqa: PLC0415
 
     @contextmanager
-    def counting(description: str, total: int) -> Iterator[Callable[[str], None]]:
+    def counting(description: str, total: int | None) -> Iterator[Callable[[str], None]]:
         with task_bar(description, total) as update:
             yield lambda text: update(advance=1, description=text)
 

@@ -3,34 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
+from strata.actions.price import doubts_of, measure_processor
 from strata.cli.list.processors import parameters_table
-from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar, warnings
+from strata.cli.output import listener, print_json, print_text, print_wrote, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, argument, option
-from strata.devices.processor import DEFAULT_PROCESSOR, find_processor, load_processor
+from strata.devices.processor import load_processor
 from strata.errors import StrataError
 from strata.files import refuse_folder, write_page
-from strata.lab.lab import ensure_lab, require_lab
-from strata.machine.reading import Sampler
-from strata.machine.state import HALTS_AT_ONCE, state_of
 from strata.pricing.benchmark import (
     machine,
-    measure_host,
-    measure_lab,
-    usable_filesystems,
 )
 from strata.pricing.files import processor_toml, program_toml
-from strata.pricing.fit import Fit, fit_processor
+from strata.pricing.fit import Fit
 from strata.pricing.programs import measure_load, price_program
 from strata.report.table import Cell, Table, columns, terminal
-from strata.units import NS_PER_US, significant, times
+from strata.units import times
 
 _FAR: Final = 1.6
-_DEAR_WAKEUP_NS: Final = 10_000.0
-"""Leaving the idle state C1E takes about this long; a virtual machine that halts takes longer."""
 
 
 def price(
@@ -67,9 +59,9 @@ def price(
         raise StrataError("a processor's file ends in .toml", place=str(output), remedy="rename it")
     refuse_folder(output)
 
-    found = _measured(shorten)
+    found = measure_processor(listener(), shorten)
     write_page(output, processor_toml(f"Measured on {machine()}", found.parameters))
-    doubts = list(_doubts(found))
+    doubts = list(doubts_of(found))
     if as_json:
         print_json(found, file=output, warnings=doubts)
     else:
@@ -79,36 +71,6 @@ def price(
     for doubt in doubts:
         warnings().print(f"warning: {doubt}", style="yellow", soft_wrap=True, markup=False)
     print_wrote(output)
-
-
-def _doubts(found: Fit) -> Iterator[str]:
-    """Why waking an idle processor took longer than it usually does."""
-    if found.wakeup_ns is None or found.wakeup_ns <= _DEAR_WAKEUP_NS:
-        return
-    took = f"waking an idle processor took {significant(found.wakeup_ns / NS_PER_US)} us"
-    if found.parameters["wakeup_latency"].estimate:
-        yield f"{took}, longer than any idle state: other work delayed it, and the file has the default's"
-    else:
-        yield f"{took}: loads that hand each operation to another task depend on it"
-    if state_of(Sampler()).halts_at_once:
-        yield str(HALTS_AT_ONCE)
-
-
-def _measured(shorten: int) -> Fit:
-    progress = setup_progress()
-    lab = ensure_lab(progress, only=("load",)) or require_lab()
-    assert lab.load is not None
-    filesystems = usable_filesystems()
-    with task_bar("on this machine", 18 + 12 * len(filesystems)) as update:
-
-        def advance(name: str) -> None:
-            update(advance=1, description=f"on this machine: {name}")
-
-        host = measure_host(lab.load.path, filesystems, advance, shorten=shorten)
-    with task_bar("in the lab", None):
-        counted = measure_lab(lab, filesystems, progress, shorten=shorten)
-    # The default processor says where a price lies that this machine does not show.
-    return fit_processor(host, counted, find_processor(DEFAULT_PROCESSOR), machine())
 
 
 def _price(name: str, command: list[str], as_json: bool) -> None:

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims read with their study or their results, and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from strata.diagnostics.names import require_known
+from strata.errors import StudyError
+from strata.model.study import Study
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import skipped
+from strata.reading.claims import SUFFIX, Subject, read_claims, subject_of
+from strata.reading.load import load_study
+from strata.report.findings import what_if_sentence
+from strata.results.findings import findings_of
+from strata.results.record import StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.statistics.claims import Judgement, judge, results_subject, testable
+from strata.statistics.study import StudyResults, gather
+
+BAD_VERDICT_EXIT: Final = 1
+
+
+@dataclass(frozen=True)
+class ReadClaims:
+    """Judged claims, with the study or the results that they are of."""
+
+    judged: list[Judgement]
+    name: str
+    question: str
+    subject: Subject
+    source: Study | StudyResults
+    file: Path
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def claims_of_study(file: Path, given: Path | None, scale: float) -> ReadClaims:
+    study = load_study(file, catalogue())
+    subject = subject_of(study, skipped(study), scale)
+    claims_file = given or _existing(file.with_suffix(SUFFIX), str(file))
+    claims = read_claims(claims_file, subject)
+    return ReadClaims(testable(claims, subject), study.name, study.question, subject, study, claims_file)
+
+
+def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
+    folder = ResultsFolder.open(path)
+    results = gather(folder)
+    snapshot = results.snapshot
+    file = given or _existing(_beside(snapshot), str(path))
+    subject = results_subject(results, catalogue().workloads)
+    judged = judge(read_claims(file, subject), results, subject)
+    reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
+    return ReadClaims(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
+
+
+def _beside(snapshot: StudySnapshot) -> Path:
+    """The claims of the study, whose file the results name without its folder: here, or below studies/."""
+    here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
+    below = sorted(Path("studies").rglob(here.name))
+    return here if here.is_file() or not below else below[0]
+
+
+def _existing(file: Path, place: str) -> Path:
+    if not file.is_file():
+        raise StudyError(
+            f"there is no claims file {file}", place=place, remedy="write it, or name one with --claims FILE"
+        )
+    return file
+
+
+def chosen_claims(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
+    require_known("claim", ids, [each.claim.id for each in judged], place)
+    return [each for each in judged if not ids or each.claim.id in ids]
