@@ -102,7 +102,6 @@ def terminal() -> str:
 
 MEDIA: Final = {
     "page.html": lambda: html_of(DOCUMENT.blocks, marker(DOCUMENT.stacks)),
-    "notebook.html": DOCUMENT._repr_html_,
     "document.md": DOCUMENT.markdown,
     "terminal.txt": terminal,
 }
@@ -114,6 +113,14 @@ def test_each_medium_renders_every_block(pytestconfig: pytest.Config) -> None:
         if pytestconfig.getoption("--update-golden"):
             golden.write_text(shown, encoding="utf-8")
         assert shown == golden.read_text(encoding="utf-8")
+
+
+def test_a_notebook_shows_the_page_without_its_controls() -> None:
+    shown = DOCUMENT._repr_html_()
+
+    assert html_of(DOCUMENT.blocks, marker(DOCUMENT.stacks), medium="notebook") in shown
+    assert ".strata .s1::before" in shown
+    assert html_of([Drawn(marker(["xfs"])("xfs"))], marker([]), medium="notebook") == ""
 
 
 def test_a_text_is_the_same_without_its_form() -> None:

@@ -31,6 +31,7 @@ AGED: Final = "aged"
 UNDISTURBED: Final = "undisturbed"
 PRECONDITIONED: Final = "preconditioned"
 DURABLE: Final = "durable-by-settings"
+NOT_DURABLE: Final = "not-durable"
 OWN_PROCESSOR: Final = "own-processor"
 
 _SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS --trial`"
@@ -167,7 +168,7 @@ _KINDS: Final = (
         doubts=True,
     ),
     WarningKind(
-        "not-durable",
+        NOT_DURABLE,
         "do disks, layers and servers keep what they acknowledged as durable when the power fails, by their "
         "settings?",
         "not durable when the power fails",

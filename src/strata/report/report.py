@@ -13,6 +13,7 @@ from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.model.study import Study
 from strata.model.study_record import WorkloadRecord
+from strata.model.warning import NOT_DURABLE
 from strata.report.answer import Answer, Standing, answer, chosen_metrics, objections, standings
 from strata.report.origin import origin
 from strata.results.capabilities import Capabilities
@@ -57,7 +58,16 @@ class Report:
 
     @cached_property
     def objections(self) -> dict[str, str]:
-        return objections(self.asked)
+        """What speaks against stacks, wherever they lead: settings that lose data, and unmet requirements."""
+        results = self.results
+        risky = {
+            stack: warning.denial
+            for stack in results.stacks
+            for workload in results.workloads
+            for warning in results.warnings(stack, workload)
+            if warning.code == NOT_DURABLE
+        }
+        return {**risky, **objections(self.asked)}
 
     @cached_property
     def standings(self) -> dict[str, list[Standing]]:
