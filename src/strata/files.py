@@ -44,13 +44,13 @@ class NotPlain(OSError):  # noqa: N818  names the finding
     """A path leads to a symbolic link, or to no regular file."""
 
 
-def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bool = False) -> int:
+def open_folder(path: Path, kind: type[StrataError] = ResultError) -> int:
     """Open a folder; as root component by component, and only where no other user can exchange one.
 
-    Symbolic links on the path are followed once; as root only the links of root and the caller. ``sticky``
-    permits a folder like ``/tmp``. Raises ``kind`` if another user could exchange a component, else OSError.
+    Symbolic links on the path are followed once; as root only the links of root and the caller. Raises
+    ``kind`` if another user could exchange a component, else OSError.
     """
-    return _open_judged(path, kind, sticky=sticky) if os.geteuid() == 0 else os.open(path, _LISTED)
+    return _open_judged(path, kind, sticky=False) if os.geteuid() == 0 else os.open(path, _LISTED)
 
 
 def _open_judged(path: Path, kind: type[StrataError], *, sticky: bool) -> int:

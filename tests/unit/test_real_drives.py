@@ -11,8 +11,15 @@ import pytest
 from strata.datasheet.measure import Pattern, Subject, measure, rate_per_s
 from strata.devices.device import find_device
 from strata.units import NS_PER_S
-from strata.validation.real import DriveCell, Figures, RealDrive, real_drives
-from strata.validation.subjects.real import DriveCompared, _figures, aims
+from strata.validation.subjects.real import (
+    DriveCell,
+    DriveCompared,
+    Figures,
+    RealDrive,
+    _figures,
+    aims,
+    real_drives,
+)
 
 RE4 = "wd-re4-500gb"
 

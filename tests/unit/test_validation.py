@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from command_line import refusal, shown, shown_json
-from strata.datasheet.measure import Subject
+from strata.datasheet.measure import Pattern, Subject
 from strata.datasheet.sheet import Rating
 from strata.devices.device import find_device
 from strata.devices.kind import Parameter
 from strata.errors import ResultError
 from strata.validation import SUBJECT_NAMES
-from strata.validation.measured import Measured, compare, demerit, model_ns, read_measured
+from strata.validation.measured import compare, demerit, model_ns, read_measured
 from strata.validation.page import render
 from strata.validation.subject import Examined, ModelCheck, near, totals, within
 from strata.validation.subjects import SUBJECTS, examine
@@ -95,8 +95,7 @@ def test_a_model_that_is_not_the_drive_fails_its_checks() -> None:
     drive = Subject(find_device(RE4))
     slow = drive.with_values({"rotation_speed": 5400})
     fast_ms, slow_ms = (
-        model_ns(subject.device, Measured("", "randread", 4096, 1, np.ones(1), np.ones(1, np.int64))).mean()
-        for subject in (drive, slow)
+        model_ns(subject.device, Pattern("randread", 4096, 1)).mean() for subject in (drive, slow)
     )
 
     assert near("mean", slow_ms, fast_ms, part=0.02).verdict == "failed"
@@ -195,20 +194,20 @@ def fio_output(folder: Path, latencies_ns: list[float], **options: str) -> Path:
 
 def test_a_drive_that_is_its_model_has_no_demerit(tmp_path: Path) -> None:
     device = find_device(RE4)
-    load = Measured("", "randread", 4096, 4, np.ones(1), np.ones(1, np.int64))
+    load = Pattern("randread", 4096, 4)
     file = fio_output(tmp_path, list(model_ns(device, load)), rw="randread", iodepth="4")
 
     (measured,) = read_measured(file)
     figure, mean = compare(device, measured).checks
 
-    assert (measured.pattern, measured.block_bytes, measured.depth) == ("randread", 4096, 4)
+    assert measured.pattern == load
     assert figure.found.startswith("0")
     assert (figure.verdict, mean.verdict) == ("passed", "passed")
 
 
 def test_a_slower_drive_has_a_larger_demerit_figure(tmp_path: Path) -> None:
     file = tmp_path / "list.json"
-    load = Measured("", "randread", 4096, 1, np.ones(1), np.ones(1, np.int64))
+    load = Pattern("randread", 4096, 1)
     slower = 1.5 * model_ns(find_device(RE4), load)
     file.write_text(json.dumps({"rw": "randread", "bs": 4096, "latencies_ns": slower.tolist()}))
 

@@ -133,11 +133,11 @@ class Times:
         return Times(comparison.gain, comparison.gain_interval, note, is_named)
 
     @staticmethod
-    def over(comparison: Comparison, *, is_named: bool = False) -> Times:
+    def over(comparison: Comparison) -> Times:
         """How many times as good the baseline is as the stack."""
         ends = comparison.gain_interval
         turned = Interval(1 / ends.high, 1 / ends.low) if ends else None
-        return Times(1 / comparison.gain, turned, is_named=is_named)
+        return Times(1 / comparison.gain, turned)
 
     @property
     def text(self) -> str:
@@ -187,11 +187,11 @@ def joined(texts: Sequence[Text], separator: str = " ") -> tuple[Span, ...]:
     )
 
 
-def listing(texts: Sequence[Text], last: str = "and") -> tuple[Span, ...]:
+def listing(texts: Sequence[Text]) -> tuple[Span, ...]:
     """``a, b and c``."""
     if len(texts) < 2:
         return joined(texts)
-    return (*joined(texts[:-1], ", "), f" {last} ", *spans(texts[-1]))
+    return (*joined(texts[:-1], ", "), " and ", *spans(texts[-1]))
 
 
 def plain(text: Text) -> str:

@@ -156,8 +156,8 @@ def _rich(value: Any, column: Column) -> Text:
     return text.append(f"\n{cell.remark}", style="dim") if cell.remark else text
 
 
-def html(table: Table, mark: Mark = escape, *, kind: str = "", label: str = "") -> Markup:
-    """For a page: ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` is read aloud."""
+def html(table: Table, mark: Mark = escape, *, label: str = "") -> Markup:
+    """For a page: ``mark`` sets a stack's name, ``label`` is read aloud."""
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
     )
@@ -166,10 +166,9 @@ def html(table: Table, mark: Mark = escape, *, kind: str = "", label: str = "") 
         note = Markup(" <span>{}</span>").format(table.note) if table.note else ""
         caption = Markup("<caption>{}{}</caption>\n").format(table.title, note)
     return Markup(
-        '<div class="table{}" role="group" aria-label="{}">\n'
+        '<div class="table" role="group" aria-label="{}">\n'
         "<table>\n{}{}<tbody>\n{}</tbody>\n</table>\n</div>\n"
     ).format(
-        f" {kind}" if kind else "",
         label or table.title or "Numbers",
         caption,
         Markup("<thead><tr>{}</tr></thead>\n").format(head) if table.is_headed else "",

@@ -227,12 +227,9 @@ class ResultsFolder:
         problem = "; ".join(problems) or None
         return Reading(trial, record, chosen, sha256, len(attempts), incomplete, problem)
 
-    def readings(self, study: StudySnapshot | None = None) -> list[Reading]:
-        """Every trial of the study, in the study's order, whether it was run or not.
-
-        ``study`` is the content of study.json, if it was read already.
-        """
-        study = study or self.study()
+    def readings(self) -> list[Reading]:
+        """Every trial of the study, in the study's order, whether it was run or not."""
+        study = self.study()
         was_enabled = gc.isenabled()
         gc.disable()  # records have no circular references, whose search takes a third of the time
         try:

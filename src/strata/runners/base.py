@@ -205,11 +205,11 @@ def ending_with_strata(signal: str) -> tuple[str, ...]:
     return ("setpriv", "--pdeathsig", signal, "sh", "-c", still_there, str(os.getpid()))
 
 
-def tail_of(path: Path, lines: int = 8) -> str:
+def tail_of(path: Path) -> str:
     """The last lines of a text file, for an error message."""
     try:
         text = path.read_text(errors="replace")
     except OSError:
         return ""
     kept = [line.rstrip()[:240] for line in text.splitlines() if line.strip()]
-    return "\n    ".join(kept[-lines:])
+    return "\n    ".join(kept[-8:])

@@ -104,13 +104,11 @@ class Drive:
         }
 
 
-def condition(
-    task: Task, nodes: Mapping[str, str], results: Path, rules: Rules | None = None
-) -> dict[str, Conditioned]:
+def condition(task: Task, nodes: Mapping[str, str], results: Path) -> dict[str, Conditioned]:
     """Bring a trial's real flash drives, named by their nodes, into the state that its study asks for.
 
-    The results folder notes drives that are still steady. By default the rules are SNIA's. Returns the work
-    done, by the study's names, for drives that need preconditioning.
+    The results folder notes drives that are still steady. The rules are SNIA's. Returns the work done, by
+    the study's names, for drives that need preconditioning.
 
     Raises Cancelled if the trial was cancelled, and LabError if a drive cannot be written or discarded.
     """
@@ -120,7 +118,7 @@ def condition(
             continue
         drive = Drive(name, Path(nodes[name]), state_of(device))
         if not drive.is_rotating:
-            done[name] = Conditioning(task, drive, results / _NOTES_NAME, rules or Rules()).run()
+            done[name] = Conditioning(task, drive, results / _NOTES_NAME, Rules()).run()
     return done
 
 

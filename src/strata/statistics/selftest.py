@@ -129,7 +129,6 @@ def best_of(
     studies: int | None = None,
     *,
     zone: float = PRACTICAL_ZONE,
-    seed: int = STUDIES_SEED,
 ) -> BestOf:
     """Draw studies of one stack's values, in which it stands for all stacks, and compare them with the best.
 
@@ -148,7 +147,7 @@ def best_of(
     def draw(rng: np.random.Generator) -> Floats:
         return np.asarray(rng.choice(np.log(known), (stacks, n), replace=repeats), dtype=np.float64)
 
-    return _tried(draw, stacks, workloads, studies, zone=zone, seed=seed)
+    return _tried(draw, stacks, workloads, studies, zone=zone)
 
 
 def synthetic_best_of(
@@ -161,8 +160,6 @@ def synthetic_best_of(
     spread: float = SPREAD,
     spreads: Sequence[float] = (),
     slower: float = 0.0,
-    zone: float = PRACTICAL_ZONE,
-    seed: int = STUDIES_SEED,
 ) -> BestOf:
     """The same without a lab: logarithms drawn from one of ``SHAPES`` times ``spread`` (0.02: ±2 %).
 
@@ -177,7 +174,7 @@ def synthetic_best_of(
         found[-1] += truth
         return np.asarray(found, dtype=np.float64)
 
-    return _tried(draw, stacks, workloads, studies, truth=truth, zone=zone, seed=seed)
+    return _tried(draw, stacks, workloads, studies, truth=truth)
 
 
 def _tried(
@@ -187,11 +184,10 @@ def _tried(
     studies: int | None,
     *,
     truth: float = 0.0,
-    zone: float,
-    seed: int,
+    zone: float = PRACTICAL_ZONE,
 ) -> BestOf:
     """Studies judged as reports judge theirs, each workload by its ratios to the best stack."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(STUDIES_SEED)
     count = studies or max(200, min(STUDIES, COMPARISONS // (stacks - 1) // workloads))
     edge, levels = np.log1p(zone), np.append(np.zeros(stacks - 1), truth)
     n = missed = false = found = 0

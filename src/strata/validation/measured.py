@@ -80,21 +80,16 @@ up to some tens."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One measurement of a real drive: each latency, or bin of a histogram, with its count.
-
-    ``pattern`` is fio's ``randread``, ``randwrite``, ``read`` or ``write``.
-    """
+class RealLatencies:
+    """One measurement of a real drive: each latency, or bin of a histogram, with its count."""
 
     name: str
-    pattern: str
-    block_bytes: int
-    depth: int
+    pattern: Pattern
     latencies_ns: Floats
     counts: npt.NDArray[np.int64]
 
 
-def read_measured(file: Path) -> list[Measured]:
+def read_measured(file: Path) -> list[RealLatencies]:
     """Read the output of ``fio --output-format=json+``, whose jobs state ``rw``, ``bs`` and ``iodepth``.
 
     Or ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``. Raises ResultError.
@@ -126,7 +121,7 @@ def _in_words(error: Exception) -> str:
     return _NO_LATENCIES if str(error) == _NO_LATENCIES else "it is JSON of another form"
 
 
-def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
+def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> RealLatencies:
     pattern = str(options.get("rw") or options["readwrite"])
     if pattern not in PATTERNS:
         raise KeyError(f"rw={'|'.join(PATTERNS)}")
@@ -144,7 +139,7 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         raise ValueError(_NO_LATENCIES)
     block_bytes = parse_block_bytes(str(options.get("bs", options.get("blocksize", 4096))))
     name, depth = str(job.get("jobname", pattern)), int(options.get("iodepth", 1))
-    return Measured(name, pattern, block_bytes, depth, latencies, counts)
+    return RealLatencies(name, Pattern(pattern, block_bytes, depth), latencies, counts)
 
 
 def parse_block_bytes(text: str) -> int:
@@ -152,12 +147,12 @@ def parse_block_bytes(text: str) -> int:
     return int(digits) * _MULTIPLIERS[text[len(digits) :].lower()]
 
 
-def compare(device: Device, measured: Measured) -> Examined:
-    latencies = model_ns(device, measured)
+def compare(device: Device, measured: RealLatencies) -> Examined:
+    latencies = model_ns(device, measured.pattern)
     figure = 100 * demerit(latencies, measured.latencies_ns, real_counts=measured.counts)
     real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS
     model_ms = float(latencies.mean()) / NS_PER_MS
-    load = f"{measured.pattern}, {measured.block_bytes} B, depth {measured.depth}"
+    load = f"{measured.pattern.rw}, {measured.pattern.block_bytes} B, depth {measured.pattern.depth}"
     note = f"measured: {real_ms:.4g} ms over {int(measured.counts.sum()):,} requests"
     checks = (
         within(f"{load}: demerit figure", figure, 0.0, _GOOD_PERCENT, unit="%", soft=True),
@@ -166,13 +161,12 @@ def compare(device: Device, measured: Measured) -> Examined:
     return Examined("measured", f"{device.name} against {measured.name}", _TEXT, checks)
 
 
-def model_ns(device: Device, measured: Measured) -> Floats:
-    """The model's latencies under the load of a measurement. Raises ResultError if it refuses the load."""
+def model_ns(device: Device, pattern: Pattern) -> Floats:
+    """The model's latencies under a load. Raises ResultError if it refuses the load."""
     subject = sheet_of(device).readable()
-    pattern = Pattern(measured.pattern, measured.block_bytes, measured.depth)
-    if measured.depth > device.queue_depth or not pattern.fits(subject):
+    if pattern.depth > device.queue_depth or not pattern.fits(subject):
         raise ResultError(
-            f"{device.name} does not take {measured.block_bytes} bytes at queue depth {measured.depth}",
+            f"{device.name} does not take {pattern.block_bytes} bytes at queue depth {pattern.depth}",
             remedy=f"its queue depth is {device.queue_depth}",
         )
     return measure(subject, subject.open(), pattern, _COUNT).latency_ns.astype(np.float64)

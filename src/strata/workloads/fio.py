@@ -176,9 +176,9 @@ class Fio(OpenLoop):
     def all_options(self) -> dict[str, Option]:
         return PRESETS.get(self.preset or "", {}) | self.options
 
-    def _is_set(self, name: str, default: str = "0") -> bool:
+    def _is_set(self, name: str) -> bool:
         # A TOML boolean becomes 0 or 1 on the command line.
-        return str(self.all_options.get(name, default)) not in ("0", "False")
+        return str(self.all_options.get(name, "0")) not in ("0", "False")
 
     @property
     def _pattern(self) -> str:
