@@ -17,14 +17,15 @@ from typing import Any, Final, Protocol
 
 from strata.errors import StrataError, StudyError
 from strata.execution.display import Display
+from strata.execution.forecast import Forecast
 from strata.execution.pool import lab_bytes, memory_available_bytes, worker_cpus
 from strata.execution.schedule import PlannedTrial, fingerprint_of, plan_study
 from strata.experiment.quantities import with_values
 from strata.experiment.run import run_study
 from strata.model.kernel import find_kernel
 from strata.model.study import Study
+from strata.model.trial import CellKey
 from strata.results.findings import UNTRIED, Finding, Tried, Variation, keep_finding
-from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.statistics.study import StudyResults, gather
@@ -50,6 +51,10 @@ class Cells:
     stacks: Sequence[str]
     workloads: Sequence[str]
     seeds: Sequence[int]
+
+    @property
+    def keys(self) -> list[CellKey]:
+        return [CellKey(stack, workload) for stack in self.stacks for workload in self.workloads]
 
     def of(self, study: Study, seeds: int = 0) -> Study:
         """The study with these cells and the first ``seeds`` seeds (0: all) alone, without what it adds."""
@@ -108,7 +113,7 @@ class Experiment:
     jobs: int | None = None
     clock: Callable[[], float] = time.monotonic
     interrupted: bool = False
-    _trial_s: float = 1.0  # of the results, and then of the variations
+    _forecast: Forecast = field(default_factory=Forecast)
     _end_s: float = field(init=False)  # of the present question
     _last_s: float = field(init=False)  # of all questions
 
@@ -148,10 +153,12 @@ class Experiment:
         Raises StudyError if the budget is less than one variation takes.
         """
         tried: list[Tried] = []
-        self._trial_s = self._mean_trial_s(strategy.cells)
+        for reading in self.folder.readings() if self.folder.study_path.is_file() else ():
+            if reading.record is not None:
+                self._forecast.learn(reading.record)
         while not self.interrupted and (wanted := strategy.next(tried)):
             if not tried and not math.isinf(self.budget_s):
-                self.say(self._forecast(strategy.cells, wanted))
+                self.say(self._first_words(strategy.cells, wanted))
             waiting = [variation.tried(note=UNTRIED) for variation in wanted]
             for number, variation in enumerate(wanted, start=1):
                 why = f": {variation.why}" if variation.why else ""
@@ -196,18 +203,17 @@ class Experiment:
         if needed_bytes > max(memory_available_bytes(), lab_bytes(as_it_is)):
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
         place = self._place(variation, planned)
-        missing = [trial for trial in planned if self._is_missing(trial, place)]
-        if missing and self._cost_s(varied, len(missing)) > self._left_s:
+        missing = [trial.key.cell for trial in planned if self._is_missing(trial, place)]
+        if missing and self._cost_s(varied, missing) > self._left_s:
             raise BudgetExhausted
-        begun_s = self.clock()
-        done = run_study(
-            varied, place, self.runner, self.make_display(self.runner, self.folder.path), jobs=self.jobs
-        )
-        if done.valid:
-            self._trial_s = (self.clock() - begun_s) / len(done.valid) * self._at_once(varied)
+        display = self.make_display(self.runner, self.folder.path)
+        done = run_study(varied, place, self.runner, display, jobs=self.jobs)
         if done.signal_number is not None:
             raise Interrupted
-        return gather(place)
+        results = gather(place)
+        for record in results.records:
+            self._forecast.learn(record)
+        return results
 
     def _varied(self, variation: Variation, cells: Cells) -> Study:
         study = self.source(variation.changes) if variation.changes else self.study
@@ -232,25 +238,14 @@ class Experiment:
     def _left_s(self) -> float:
         return self._end_s - self.clock()
 
-    def _cost_s(self, study: Study, trials: int) -> float:
-        """The real time that this number of trials takes, estimated by the trials before."""
-        return trials * self._trial_s / self._at_once(study)
+    def _cost_s(self, study: Study, cells: Iterable[CellKey]) -> float:
+        """The real time of trials of these cells, estimated by the trials before."""
+        total_s = sum(self._forecast.left_s(cell) or 1.0 for cell in cells)
+        return total_s / len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
 
-    def _at_once(self, study: Study) -> int:
-        return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
-
-    def _mean_trial_s(self, cells: Cells) -> float:
-        """The real time of a trial of these cells, by the results; a second without any."""
-        if math.isinf(self.budget_s):
-            return 1.0
-        records = (each.record for each in self.folder.readings())
-        took = [each.real_time.duration_s for each in records if each is not None and _is_in(each, cells)]
-        return sum(took) / len(took) if took else 1.0
-
-    def _forecast(self, cells: Cells, wanted: Sequence[Variation]) -> str:
-        trials = len(cells.stacks) * len(cells.workloads)
-        count = sum(trials * len(cells.seeds[: each.seeds or None]) for each in wanted)
-        about = format_duration(round(self._cost_s(self.study, count)) * NS_PER_S)
+    def _first_words(self, cells: Cells, wanted: Sequence[Variation]) -> str:
+        count = sum(len(cells.seeds[: each.seeds or None]) for each in wanted)
+        about = format_duration(round(self._cost_s(self.study, cells.keys * count)) * NS_PER_S)
         most = format_duration(round(self._left_s) * NS_PER_S)
         return f"{counted(len(wanted), 'variation')} first: about {about}, at most {most}"
 
@@ -262,8 +257,7 @@ class Experiment:
             raise BudgetExhausted
 
     def _refuse_budget(self, cells: Cells) -> None:
-        count = len(cells.stacks) * len(cells.workloads) * len(cells.seeds)
-        seconds = (self.budget_s, self._cost_s(self.study, count))
+        seconds = (self.budget_s, self._cost_s(self.study, cells.keys * len(cells.seeds)))
         given, least = (format_duration(each * NS_PER_S) for each in seconds)
         raise StudyError(
             f"the budget of {given} is less than one variation takes: about {least}",
@@ -274,10 +268,6 @@ class Experiment:
     def _is_missing(self, trial: PlannedTrial, place: ResultsFolder) -> bool:
         of_now = fingerprint_of(self.runner.identity_of(trial.plan))
         return not place.store.has(trial.spec_sha256, of_now)
-
-
-def _is_in(record: ResultRecord, cells: Cells) -> bool:
-    return record.trial.stack in cells.stacks and record.trial.workload in cells.workloads
 
 
 def _specified(planned: Iterable[PlannedTrial]) -> dict[object, object]:

@@ -135,11 +135,6 @@ def _carry_on(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: int | No
             run.display.say(reason)
 
 
-def stated(widths: Mapping[CellKey, float]) -> dict[CellKey, float | None]:
-    """Half-widths as JSON has them: None without an interval."""
-    return {cell: None if math.isinf(width) else width for cell, width in widths.items()}
-
-
 @dataclass
 class _Rounds:
     """The rounds of a run: the declared seeds, further probes of searches, further seeds for imprecise cells.
@@ -182,7 +177,8 @@ class _Rounds:
         """
         asked = schedule.study.precision
         widths = {} if asked is None else gather(self.folder).unconverged(asked)
-        stating = {"not_converged": stated(widths), "given_up": dict(given_up)}
+        stated = {cell: None if math.isinf(width) else width for cell, width in widths.items()}
+        stating = {"not_converged": stated, "given_up": dict(given_up)}
         self.folder.write_study(schedule.snapshot.model_copy(update=stating))
         return widths
 
@@ -220,8 +216,8 @@ class _Rounds:
         for strategy in strategies:
             assert results is not None
             if (growth := strategy(study, results, self.chosen)) is not None:
-                self.added = growth.reasons
-                return self._round(growth.study)
+                study, self.added = growth
+                return self._round(study)
         return None
 
     def _all_carried_out(self, schedule: Schedule) -> bool:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
-from strata.experiment.growth import Growth
 from strata.model.find import RATE_MAX, OpenLoop, find_of
 from strata.model.study import Study
 from strata.model.trial import TrialKey
@@ -22,7 +21,9 @@ from strata.results.search import Search
 from strata.statistics.study import StudyResults
 
 
-def more_probes(study: Study, results: StudyResults, chosen: Container[TrialKey]) -> Growth | None:
+def more_probes(
+    study: Study, results: StudyResults, chosen: Container[TrialKey]
+) -> tuple[Study, tuple[str, ...]] | None:
     """The next probe of each search that goes on; None if none does.
 
     A search whose probe failed has ended: another rate would not tell why.
@@ -38,7 +39,7 @@ def more_probes(study: Study, results: StudyResults, chosen: Container[TrialKey]
             grown = replace(study, probes={key: (*study.probe_rates(key), rate)})
             if grown.trial_keys(*key.cell, key.seed)[-1] in chosen:
                 probes[key] = (*study.probe_rates(key), rate)
-    return None if probes == dict(study.probes) else Growth(replace(study, probes=probes))
+    return None if probes == dict(study.probes) else (replace(study, probes=probes), ())
 
 
 def _searched(study: Study) -> Iterator[TrialKey]:

@@ -15,7 +15,6 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from strata.experiment.growth import Growth
 from strata.model.design import CONVERGED_SEEDS_MIN, further_seeds
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
@@ -30,7 +29,9 @@ def with_all_seeds(study: Study) -> Study:
     return replace(study, added_seeds=dict.fromkeys(study.workloads, _following(study)))
 
 
-def more_seeds(study: Study, results: StudyResults, chosen: Container[TrialKey]) -> Growth | None:
+def more_seeds(
+    study: Study, results: StudyResults, chosen: Container[TrialKey]
+) -> tuple[Study, tuple[str, ...]] | None:
     """Another seed for each workload with an imprecise cell; where trials fail, seeds do not help."""
     if study.precision is None:
         return None
@@ -39,7 +40,7 @@ def more_seeds(study: Study, results: StudyResults, chosen: Container[TrialKey])
     widths = results.unconverged(study.precision)
     unsure = {cell: width for cell, width in widths.items() if cell not in failed}
     grown = with_more_seeds(study, unsure)
-    return None if grown is None else Growth(grown, tuple(_reasons(study, grown, unsure)))
+    return None if grown is None else (grown, tuple(_reasons(study, grown, unsure)))
 
 
 def with_more_seeds(study: Study, unsure: Collection[CellKey]) -> Study | None:
