@@ -15,8 +15,7 @@ from command_line import refusal, shown, shown_json
 from strata.advice.advise import advise
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
-from strata.experiment.strategies.sensitivity import Sensitivity
-from strata.experiment.strategies.weights import answered
+from strata.experiment.strategies.sensitivity import Sensitivity, answered
 from strata.plan.catalogue import catalogue
 from strata.report.findings import sensitivity_sentences
 from strata.report.page import page_of

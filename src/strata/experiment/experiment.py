@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from strata.errors import StrataError, StudyError
 from strata.execution.display import Display
 from strata.execution.forecast import Forecast
-from strata.execution.pool import lab_bytes, memory_available_bytes, worker_cpus
 from strata.execution.schedule import PlannedTrial, fingerprint_of, plan_study
+from strata.execution.trials import lab_bytes, memory_available_bytes, worker_cpus
 from strata.experiment.quantities import with_values
 from strata.experiment.run import run_study
 from strata.model.kernel import find_kernel

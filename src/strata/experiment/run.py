@@ -14,7 +14,6 @@ from pathlib import Path
 
 from strata.errors import RunError
 from strata.execution.display import Display
-from strata.execution.pool import lab_bytes, stopped_by_signals, worker_cpus
 from strata.execution.schedule import (
     RETRIES,
     PlannedTrial,
@@ -27,7 +26,7 @@ from strata.execution.schedule import (
     plan_study,
     snapshot_of,
 )
-from strata.execution.trials import TrialRun
+from strata.execution.trials import TrialRun, lab_bytes, stopped_by_signals, worker_cpus
 from strata.experiment.strategies.find import more_probes
 from strata.experiment.strategies.precision import more_seeds, with_all_seeds
 from strata.lab.limits import provide_descriptors

@@ -20,8 +20,8 @@ from strata.capabilities.probes import PROBES
 from strata.devices.device import Device
 from strata.diagnostics.names import require_known
 from strata.errors import PlanError, RunError
-from strata.execution.pool import lab_bytes, over_cpus, stopped_by_signals, worker_cpus
 from strata.execution.schedule import fingerprint_of
+from strata.execution.trials import lab_bytes, over_cpus, stopped_by_signals, worker_cpus
 from strata.experiment.strategies.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.files import make_folder, read_plain, write_durably
 from strata.model.study import Study
