@@ -120,7 +120,7 @@ def test_every_line_is_named_once_in_a_look_of_its_own_and_names_do_not_touch() 
         heights.sort()
         assert len(looks) == count
         assert all(after - before >= 14 for before, after in itertools.pairwise(heights))
-        assert heights[-1] < drawing.height_px
+        assert 0 < heights[0] < heights[-1] < drawing.height_px or count == 1
         # Of more, the bands would cover one another.
         assert drawing.svg.count("fill-opacity") == (count if count <= BANDS_MAX else 0)
 
@@ -148,6 +148,7 @@ def test_axes_place_points_by_their_kind() -> None:
     assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
 
     plain = xy_chart([Line("a", [(0, 0), (3, 7), (4, 3.5)])], Axis(), Axis(), "t", colours)
+    assert "8" in texts(plain), "the largest value can be read off"
     (x0, y0), (x1, y1), (x2, y2) = places(plain, "a")
     assert (x1 - x0) == pytest.approx(3 * (x2 - x1), abs=0.3)
     assert (y0 - y1) == pytest.approx(2 * (y0 - y2), abs=0.3)
@@ -355,6 +356,7 @@ def test_one_seed_has_no_band() -> None:
 
     assert "fill-opacity" not in drawing.svg
     assert "one seed" in account_words(series)
+    assert "a 1.50 /s on average, from 1.00 /s to 2.00 /s" in drawing.alternative
 
 
 def test_stacked_bars_have_pieces_in_proportion() -> None:
@@ -373,6 +375,8 @@ def test_stacked_bars_have_pieces_in_proportion() -> None:
             boxes = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
             widths = [float(re.search(r"h([\d.]+)v", d)[1]) for d in boxes]  # type: ignore[index]
             assert widths[0] / sum(widths) == pytest.approx(pieces[0].length, abs=0.002)
+            starts = [float(re.match(r"M([\d.]+)", d)[1]) for d in boxes]  # type: ignore[index]
+            assert starts[1] - starts[0] == pytest.approx(widths[0], abs=0.2)
     assert "25 %" in texts(charts.stacked_bars(bars, "share", "parts"))
     assert "1.00 s" in texts(charts.stacked_bars(scaled, "ns", "parts"))
     assert "seek</text>" in "".join(charts.legend({"seek": colour}, 0, 0))

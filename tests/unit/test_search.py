@@ -226,6 +226,10 @@ def test_the_report_draws_the_knee_and_tables_have_the_rates(tmp_path: Path) -> 
         assert below < above <= max(below * 1.05, below + 1)
     table = search_table(found, "oltp")
     assert [row[0] for row in table.rows] == ["ext4", "xfs"]
+    for *_, met, missed in table.rows:
+        assert float(met.split(" to ")[-1].replace(",", "")) < float(
+            missed.split(" to ")[-1].replace(",", "")
+        )
 
 
 def test_advice_ranks_stacks_by_the_rate_that_they_carry(tmp_path: Path) -> None:
