@@ -245,6 +245,21 @@ def test_where_the_choice_is_worse_at_a_workload_the_best_one_there_is_named() -
     assert worse.comparison.gain == pytest.approx(100 / 150)
 
 
+def test_the_metrics_at_which_the_choice_is_worse_are_named_from_the_heaviest_on() -> None:
+    results = study(
+        {
+            "a": {"database": around(900), "files": around(100), "mail": around(100)},
+            "b": {"database": around(100), "files": around(150), "mail": around(150)},
+        }
+    )
+
+    advice = advice_on(results, use(weight("database", 70), weight("files", 10), weight("mail", 20)))
+
+    said = said_of(advice)
+    assert advice.leader == "a"
+    assert said.index("a is worse in mail: ") < said.index("; in files: ")
+
+
 def test_a_stack_without_results_of_a_counted_workload_has_no_rank_and_a_reason() -> None:
     results = study(
         {

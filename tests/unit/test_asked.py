@@ -213,6 +213,16 @@ def test_a_tie_on_one_load_and_a_sixfold_lead_on_the_other_is_said_as_such() -> 
     assert [(each.comparison.baseline, each.comparison.stack) for each in found.apart] == [("one", "other")]
 
 
+def test_of_several_leads_under_a_workload_the_widest_is_said() -> None:
+    found = apart((100, 101), (600, 100), 0.4)
+    [lead_of_files] = found.apart
+    ratio = lead_of_files.comparison.ratio
+    narrow = replace(lead_of_files.comparison, ratio=replace(ratio, ratio=ratio.ratio * 3))
+    both = replace(found, apart=(replace(lead_of_files, comparison=narrow), lead_of_files))
+
+    assert headline(both) == headline(found)
+
+
 def test_stacks_that_are_each_better_at_something_say_at_what() -> None:
     found = apart((100, 130), (600, 100), 0.01)
 
