@@ -16,11 +16,13 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from command_line import shown_json
 from made_results import made_results
 from strata.advice.asked import advise_on_all
 from strata.cli import app
 from strata.errors import ResultError
 from strata.files import read_plain
+from strata.printable import JSON_FORMAT
 from strata.report.data import TABLES, cells_table
 from strata.report.export import FORMATS, MANIFEST, export
 from strata.report.figures import figures
@@ -171,6 +173,16 @@ def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp
         title = root.find("{http://www.w3.org/2000/svg}title")
         assert title is not None
         assert stem == "all-cells" or (title.text or "").startswith(stem.split("-")[0])
+
+
+def test_study_json_is_what_show_prints(folder: ResultsFolder, tmp_path: Path) -> None:
+    export(gather(folder), tmp_path, ["json"])
+
+    found = json.loads((tmp_path / "study.json").read_text())
+
+    assert found.pop("format") == JSON_FORMAT
+    assert found == shown_json("show", folder.path)
+    assert {name for name, table in TABLES.items() if table.is_exported} <= found.keys()
 
 
 def test_a_folder_that_is_no_export_is_refused(study: StudyResults, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import pty
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,10 @@ import command_line
 from strata.console import Terminal
 from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.model.trial import TrialKey
-from strata.printable import json_text, printable
+from strata.printable import in_json, json_text, plain, printable
 from strata.results.record import Validity
 from strata.results.store import ResultsFolder
+from strata.statistics.interval import Interval
 from study_texts import SOUND
 
 NASTY = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066\u200f\u2028\x7f\x00\r\x08z"
@@ -130,6 +133,33 @@ def test_results_with_control_characters_are_shown_without_them(
     code, _, said = strata(monkeypatch, capsys, *(word.format(nasty) for word in READERS[how]))
 
     assert code in {0, 1, 6}, said
+
+
+@dataclass(frozen=True)
+class Made:
+    shown: float
+    hidden: float = field(default=0.0, repr=False)
+
+    @property
+    @in_json
+    def twice(self) -> float:
+        return 2 * self.shown
+
+    @property
+    def own(self) -> str:
+        return "not for JSON"
+
+
+def test_a_record_is_its_fields_and_marked_properties_and_a_trial_its_name() -> None:
+    key = TrialKey("ext4", "oltp", 1)
+    value = {key: (Made(1.0), Made(math.inf)), "path": Path("a"), "interval": Interval(1, 2)}
+
+    assert plain(value) == {
+        "ext4.oltp.s1": [{"shown": 1.0, "twice": 2.0}, {"shown": None, "twice": None}],
+        "path": "a",
+        "interval": {"low": 1, "high": 2, "method": ""},
+    }
+    assert plain([key.cell]) == ["ext4.oltp"]
 
 
 def test_results_with_control_characters_are_exported_in_every_format(
