@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.variant import lock_packages
+from strata.model.packages import read_lock
 from strata.model.study import Study
 from strata.model.workload import loads_of
 from strata.plan.catalogue import catalogue
@@ -69,9 +70,10 @@ NOBODY: Final = Listener()
 
 @dataclass(frozen=True)
 class Ran:
-    """A run's summary, and whether the failures of ``[survival]`` were tried to the end, if there are any."""
+    """A run's summary and results, and whether the failures of ``[survival]`` were tried to the end."""
 
     summary: Summary
+    folder: ResultsFolder
     survived: bool = True
 
 
@@ -88,7 +90,7 @@ def readied(
         study = study.on_host()
         return study, ["--runner", "host", *permissions(study, allowed)]
     if lock_packages(study, listener.setup):
-        study = load_study(file, catalogue(), scale=scale)
+        study = replace(study, packages=read_lock(file))
     return study, []
 
 
@@ -140,17 +142,19 @@ def carry_out(  # noqa: PLR0917  every caller names a few
 
     ``more`` has further arguments of `run_study`. After an interruption the same call goes on.
     """
-    summary = run_study(study, place, runner, listener.display(runner, place), jobs=jobs, only=only, **more)
+    folder = ResultsFolder(place)  # whose store keeps what it reads, for all that follows
+    display = listener.display(runner, place)
+    summary = run_study(study, folder, runner, display, jobs=jobs, only=only, **more)
     survival = study.survival
     if only is not None or summary.signal_number is not None or survival is None:
-        return Ran(summary)
+        return Ran(summary, folder)
     if isinstance(runner, LabRunner):
         try:
-            survey = Survey.of_survival(study, runner, ResultsFolder.open(place))
+            survey = Survey.of_survival(study, runner, folder)
             surveyed(survey, "trying the failures of [survival]", listener, jobs)
         except Cancelled:
-            return Ran(summary, survived=False)
-    return Ran(summary)
+            return Ran(summary, folder, survived=False)
+    return Ran(summary, folder)
 
 
 def surveyed(survey: Survey, description: str, listener: Listener, jobs: int | None = None) -> Capabilities:

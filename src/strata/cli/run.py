@@ -40,7 +40,6 @@ from strata.reading.load import load_study
 from strata.report.report import Report
 from strata.report.sections import document
 from strata.results.findings import read_capabilities
-from strata.results.store import ResultsFolder
 from strata.runners.lab import STALL_LIMIT_S
 from strata.runners.name import RunnerName
 from strata.statistics.study import gather
@@ -125,7 +124,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, ran.summary, place, _again(study, words, {**given, **limits}))
+        _conclude(read, ran, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
 
 
@@ -154,10 +153,10 @@ def _stall_limit_s(text: str) -> float:
     return limit_ns / NS_PER_S
 
 
-def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None:
+def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     console, errors = notes(), warnings()
-    folder = ResultsFolder.open(place)
+    summary, folder = ran.summary, ran.folder
     results, capabilities = gather(folder), read_capabilities(folder)
     asked = answer_of(results, capabilities)
     stdout().print(document(Report(results, capabilities, [asked] if asked is not None else [])))

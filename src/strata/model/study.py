@@ -44,7 +44,7 @@ from strata.model.stack import Stack
 from strata.model.step import BROUGHT, MEMORY_BYTES
 from strata.model.study_record import DeviceRecord, ProcessorRecord, StudyRecord, WorkloadRecord
 from strata.model.survival import Survival, Variant, lost_disk_variants
-from strata.model.trial import TrialKey
+from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import Workload, loads_of
 from strata.units import (
     NS_PER_MS,
@@ -318,7 +318,9 @@ class Study:
     text: str = field(default="", repr=False, compare=False)
     is_on_host: bool = False
     _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # Drawn once for each seed; a changed copy of the study begins anew.
+    # What `strata.plan.compile.skipped` found, once it did; a changed copy of the study begins anew.
+    left_out: list[dict[CellKey, str]] = field(default_factory=list, init=False, repr=False, compare=False)
+    # Drawn once for each seed; likewise.
     _processors: dict[int, Processor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, stack: str) -> Study:

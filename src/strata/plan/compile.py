@@ -147,13 +147,20 @@ def runnable_trials(study: Study) -> list[Trial]:
 
 
 def skipped(study: Study) -> dict[CellKey, str]:
-    """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
-    return {
-        CellKey(stack.name, name): why
-        for stack in study.stacks.values()
-        for name, load in study.workloads.items()
-        if (why := next(_reasons(study, name, Combination(study.of(stack.name), stack, load)), None))
-    }
+    """The combinations of stack and workload that no machine can run, each with the reason as a sentence.
+
+    Found once for a study.
+    """
+    if not study.left_out:
+        study.left_out.append(
+            {
+                CellKey(stack.name, name): why
+                for stack in study.stacks.values()
+                for name, load in study.workloads.items()
+                if (why := next(_reasons(study, name, Combination(study.of(stack.name), stack, load)), None))
+            }
+        )
+    return dict(study.left_out[0])
 
 
 def _reasons(study: Study, name: str, combination: Combination) -> Iterator[str]:
