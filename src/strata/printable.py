@@ -82,8 +82,8 @@ def _shown(kind: Any) -> tuple[str, ...] | None:
         names = list(kind._fields)
     else:
         return None
-    for name in dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base)):
-        found = getattr(kind, name, None)
+    defined = {name: found for base in reversed(kind.__mro__) for name, found in vars(base).items()}
+    for name, found in defined.items():
         getter = getattr(found, "fget", None) or getattr(found, "func", None)
         names += [name] if getattr(getter, "in_json", False) else []
     return tuple(names)
