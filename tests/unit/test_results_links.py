@@ -62,7 +62,7 @@ def served(results: Path) -> None:
 
 WRITING: dict[str, Callable[[Path], StrataError | None]] = {
     "run": lambda results: error_in(lambda: run_tiny(results.parent, fake_runner(), fresh=True)),
-    "clean": lambda results: error_of("clean", str(results)),
+    "clean": lambda results: error_of("lab", "clean", str(results)),
     "capabilities": lambda results: error_in(lambda: probed(results)),
     "report": lambda results: error_of("report", str(results)),
     "export": lambda results: error_of("export", str(results)),
@@ -203,7 +203,7 @@ def test_a_results_folder_that_the_user_names_by_a_link_is_used(results: Path, t
     results.rename(elsewhere)
     results.symlink_to(elsewhere)
 
-    assert error_of("clean", str(results)) is None
+    assert error_of("lab", "clean", str(results)) is None
     assert run_tiny(tmp_path, fake_runner()).kept
     assert error_of("report", str(results)) is None
 

@@ -64,7 +64,7 @@ def patience() -> Iterator[None]:
 COMMANDS = {
     "check": ("check", "{}"),
     "plan": ("plan", "{}"),
-    "stacks": ("stacks", "{}"),
+    "stacks": ("plan", "{}", "--stacks"),
     "run": ("run", "{}"),
     "capabilities": ("capabilities", "{}"),
     "devices": ("list", "devices", "{}"),

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -69,6 +69,11 @@ def _add(register: Callable[..., Any], *words: Any, **given: Any) -> Any:
     return function
 
 
+def _named(command: str) -> AbstractContextManager[None]:
+    """Name a command's work while it prints nothing."""
+    return working(f"strata {command}") if command in _NAMED else nullcontext()
+
+
 def lazy_group(overview: Mapping[str, Mapping[str, str]], package: str) -> type[TyperGroup]:
     """A group that imports a command's module only when the command is run.
 
@@ -96,7 +101,8 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]], package: str) -> type[
             name, command, rest = super().resolve_command(ctx, args)
             if name is None or command is None:
                 return name, command, rest
-            module = import_module(f"{package}.{name.replace('-', '_')}")
+            with _named(name):  # what a command needs may take seconds to load on a busy machine
+                module = import_module(f"{package}.{name.replace('-', '_')}")
             shown: dict[str, Any] = {"rich_help_panel": panels[name], "hidden": command.hidden}
             application = Application()
             if name in COMMANDS_OF_GROUPS and ctx.parent is None:
@@ -146,7 +152,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
         name = function.__name__
         try:
-            with working(f"strata {name.replace('_', ' ')}") if name in _NAMED else nullcontext():
+            with _named(name):
                 return function(*words, **given)
         except KeyboardInterrupt:
             print("strata: interrupted", file=sys.stderr)
