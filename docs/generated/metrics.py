@@ -19,7 +19,7 @@ def part() -> str:
         for each in workload.metric_specs:
             named.setdefault((each.names, each.unit, each.better), []).append(name)
     rows = [
-        (code(names), code(unit), better, ", ".join(f"[`{each}`](workloads.md#{each})" for each in workloads))
+        (code(names), code(unit), better, ", ".join(f"[`{each}`](workloads/{each}.md)" for each in workloads))
         for (names, unit, better), workloads in sorted(named.items())
     ]
     text = table(("Metric", "Unit", "Better", "Of"), rows)
@@ -31,7 +31,7 @@ def checks() -> str:
     rows = [(code(name), prose(question), "every trial") for name, question in QUESTIONS.items()]
     for name, workload in catalogue().workloads.items():
         rows += [
-            (code(check), prose(question), f"[`{name}`](workloads.md#{name})")
+            (code(check), prose(question), f"[`{name}`](workloads/{name}.md)")
             for check, question in workload.check_questions.items()
         ]
     return table(("Check", "Question", "Of"), rows)

@@ -48,7 +48,7 @@ def _fits(patterns: Iterable[Pattern]) -> str:
         declared = dict(pattern.declared)
         kind = declared.pop("workload")
         keys = ", ".join(f"{key} {_value(value)}" for key, value in declared.items())
-        shown.append(f"[`{kind}`](workloads.md#{kind})" + (f" with {keys}" if keys else ""))
+        shown.append(f"[`{kind}`](workloads/{kind}.md)" + (f" with {keys}" if keys else ""))
     return "; ".join(shown)
 
 
