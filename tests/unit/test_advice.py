@@ -65,6 +65,16 @@ def test_stacks_within_three_percent_are_even_and_all_of_them_are_named() -> Non
     assert "seeds" not in kinds(advice)  # more of them could not make a difference matter
 
 
+def test_stacks_are_not_even_with_one_that_scatters() -> None:
+    even, scattered = around(100, 0.002), around(99, 0.2)
+    results = study({"a": {"database": even}, "b": {"database": even}, "c": {"database": scattered}})
+
+    advice = advice_on(results)
+
+    assert {each.score.verdict for each in advice.standings if each.score} == {"equal", "undecided"}
+    assert (advice.conclusion, advice.leader) == ("undecided", None)
+
+
 def test_a_choice_says_how_fast_the_next_would_have_to_be_where_nothing_was_measured() -> None:
     on = use(weight("database", 60), weight("mail", 40))
 
