@@ -22,7 +22,7 @@ from strata.devices.device import Device, find_device
 from strata.devices.kinds.flash import precondition
 from strata.devices.plausible import plausible_drive
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, Trace
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, ModelTrace
 from strata.seeds import derive_seed
 from strata.statistics.interval import prediction
 from strata.statistics.selftest import interval_of_means
@@ -67,7 +67,7 @@ class Measured:
         rounds = 100
         ops = np.tile([WRITE] * writes + [FLUSH], rounds)
         blocks = np.where(ops == FLUSH, 0, self._blocks(len(ops)))
-        trace: Trace = self._open().closed_loop(ops, blocks, np.where(ops == FLUSH, 0, _BLOCK), depth=1)
+        trace: ModelTrace = self._open().closed_loop(ops, blocks, np.where(ops == FLUSH, 0, _BLOCK), depth=1)
         return float(trace.latency_ns[ops == FLUSH].mean())
 
     def ratio(self) -> float:

@@ -19,7 +19,7 @@ from strata.plan.model import Trial
 from strata.report.advice_text import headline, reasons
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.record import ResultRecord, StudySnapshot, TimeDomain
-from strata.statistics.study import Cell, StudyResults
+from strata.statistics.study import CellResults, StudyResults
 
 # The workloads of the tests, by name; any other name is a pgbench.
 KINDS: Mapping[str, Mapping[str, Any]] = {
@@ -76,7 +76,7 @@ def study(
                         "checks": () if risks is None else (durable(risks.get(stack, "")),),
                     }
                 )
-            cells[stack, workload] = Cell(stack, workload, records)
+            cells[stack, workload] = CellResults(stack, workload, records)
     return StudyResults(_snapshot([*values], workloads, count, time_domain, reference), (), cells)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from strata.lab.model import ModelledDisk, Trace
+from strata.lab.model import ModelledDisk, ModelTrace
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -87,7 +87,7 @@ def blocks(drive: Drive, count: int, seed: int = 1) -> npt.NDArray[np.int64]:
     return np.random.default_rng(seed).integers(0, drive.units, count) * BLOCK
 
 
-def rate_per_s(trace: Trace) -> float:
+def rate_per_s(trace: ModelTrace) -> float:
     """I/Os a second."""
     return len(trace.arrival_ns) / trace.duration_ns * 1e9
 

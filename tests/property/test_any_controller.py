@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from kernel_model import Geometry
-from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, ModelTrace
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
 
 CAPACITY_SECTORS = 64 * MIB // 512
@@ -73,7 +73,7 @@ def streams(
     return draw(st.lists(st.tuples(op, st.one_of(near, anywhere), sectors, pause), min_size=1, max_size=80))
 
 
-def answered(disk: ModelledDisk, stream: list[tuple[int, int, int, int]]) -> Trace:
+def answered(disk: ModelledDisk, stream: list[tuple[int, int, int, int]]) -> ModelTrace:
     ops, sectors, lengths, pauses = map(np.array, zip(*stream, strict=True))
     return disk.arrivals(ops, sectors, np.where(ops == FLUSH, 0, lengths), np.cumsum(pauses))
 

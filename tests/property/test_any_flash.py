@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from flash_texts import Drive
-from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, Trace
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelTrace
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def cases(draw: st.DrawFn) -> tuple[Drive, dict[str, object], Stream]:
     return drive, keys, draw(streams(drive.sectors))
 
 
-def _check(drive: Drive, stream: Stream, trace: Trace, account: dict[str, int]) -> None:
+def _check(drive: Drive, stream: Stream, trace: ModelTrace, account: dict[str, int]) -> None:
     assert sorted(trace.order) == list(range(len(stream.ops))), "each completes once"
     assert list(trace.sum_ns) == list(trace.latency_ns), "the parts are the latency"
     done = trace.complete_ns[trace.order]
@@ -169,7 +169,7 @@ def test_what_a_flush_or_fua_promises_is_durable_in_time(
         assert covered.all(), f"write {index} is not durable at {due_ns}"
 
 
-def _promises(drive: Drive, stream: Stream, trace: Trace, *, write_through: bool) -> dict[int, int]:
+def _promises(drive: Drive, stream: Stream, trace: ModelTrace, *, write_through: bool) -> dict[int, int]:
     """By when each write must be durable: its own completion, or the next flush's that came after that."""
     due: dict[int, int] = {}
     flushes = [

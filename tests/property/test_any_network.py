@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace, _Asked, library
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, ModelTrace, _Asked, library
 from volume_texts import network_text
 
 S = 1_000_000_000
@@ -58,7 +58,7 @@ commands = st.tuples(
 
 def run(
     limits: list[Bucket], asked: list[tuple[int, int, int]], **changed: object
-) -> tuple[Trace, list[int]]:
+) -> tuple[ModelTrace, list[int]]:
     """The volume's answers, and the costs' order of arrival."""
     lines = [f"{b.kind}_bucket={b.rate},{b.capacity},{b.initial}" for b in limits]
     disk = ModelledDisk(network_text(buckets=lines, latency_ns=1000, queue_depth=1024, **changed))
@@ -69,7 +69,7 @@ def run(
 
 
 @examples(150)
-def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> list[Trace]:
+def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> list[ModelTrace]:
     """`ModelledDisk.arrivals` of several disks on one clock, each with ops, sectors, lengths and times."""
     asked = [
         _Asked(disk._capacity_sectors, ops, sectors, lengths, np.array(arrival, np.uint64), None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from kernel_model import Geometry
-from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, Counts, ModelledDisk, Trace, part_names
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, Counts, ModelledDisk, ModelTrace, part_names
 
 NS = 1_000_000
 
@@ -29,7 +29,7 @@ class Stream:
     arrival_ns: list[int]
     volatile: bool
 
-    def run(self, depth: int | None = None) -> tuple[ModelledDisk, Trace]:
+    def run(self, depth: int | None = None) -> tuple[ModelledDisk, ModelTrace]:
         """With a depth, the next arrives whenever one completes."""
         disk = ModelledDisk(self.text)
         disk.record_durable(100_000)
@@ -130,7 +130,7 @@ def covered(marks: Counts, stream: Stream, index: int, by_ns: int) -> bool:
     return at >= end
 
 
-def check(stream: Stream, disk: ModelledDisk, trace: Trace) -> None:
+def check(stream: Stream, disk: ModelledDisk, trace: ModelTrace) -> None:
     done, arrival = trace.complete_ns.astype(np.int64), trace.arrival_ns.astype(np.int64)
     assert sorted(trace.order) == list(range(len(stream.ops)))
     assert np.all(np.diff(done[trace.order.astype(np.int64)]) >= 0)

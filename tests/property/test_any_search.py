@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strata.experiment.strategies.find import next_rate
 from strata.model.find import RATE_MAX, Find
 from strata.results.record import ResultRecord
-from strata.results.search import Probe, Search
+from strata.results.search import RateProbe, Search
 
 BELOW_NS = 5_000_000
 NO_RECORD = cast("ResultRecord", None)
@@ -29,7 +29,7 @@ def searched(keeps: Callable[[int], float], find: Find, begin: float, step: floa
         assert 1 <= rate <= RATE_MAX
         assert rate not in [each.rate for each in search.probes], "a rate is tried once"
         value = keeps(rate)
-        probe = Probe(rate, NO_RECORD, value, float(rate), value <= BELOW_NS)
+        probe = RateProbe(rate, NO_RECORD, value, float(rate), value <= BELOW_NS)
         search = Search(find, tuple(sorted((*search.probes, probe), key=lambda each: each.rate)))
     assert search.is_ended
     return search

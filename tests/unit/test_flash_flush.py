@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flash_texts import BLOCK, Drive, blocks
-from strata.lab.model import FLUSH, FUA, READ, WRITE, Trace
+from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelTrace
 
 DRIVE = Drive()
 PROTECTED = Drive(volatile_cache=0)
@@ -76,7 +76,7 @@ def test_a_write_with_fua_waits_for_its_own_page_only() -> None:
 OFF = {"write_through": 1}
 
 
-def _forced(depth: int, count: int = 4000, **changed: object) -> Trace:
+def _forced(depth: int, count: int = 4000, **changed: object) -> ModelTrace:
     return DRIVE.open(**OFF, **changed).closed_loop(WRITE, blocks(DRIVE, count), BLOCK, depth=depth)
 
 

@@ -11,7 +11,7 @@ from results_factory import good_log, plan_of, snapshot_of, store_trial
 
 from command_line import shown, shown_json
 from strata.errors import DiagnosticsError, StudyError
-from strata.model.matrix import Factor, Level, Matrix, Variant
+from strata.model.matrix import Factor, FactorLevel, Matrix, Variant
 from strata.model.metric import Metric
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -238,14 +238,14 @@ MATRIX = Matrix(
         "recordsize": Factor(
             name="recordsize",
             levels=(
-                Level(name="8kib", text="8KiB", number=8192),
-                Level(name="128kib", text="128KiB", number=131072),
+                FactorLevel(name="8kib", text="8KiB", number=8192),
+                FactorLevel(name="128kib", text="128KiB", number=131072),
             ),
             unit="B",
         ),
         "clients": Factor(
             name="clients",
-            levels=tuple(Level(name=str(count), text=str(count), number=count) for count in (1, 4, 16)),
+            levels=tuple(FactorLevel(name=str(count), text=str(count), number=count) for count in (1, 4, 16)),
             unit="1",
         ),
     },

@@ -12,7 +12,7 @@ import pytest
 from command_line import shown, shown_json
 from made_results import made_results
 from present import present
-from strata.model.matrix import Factor, Level, Matrix, Variant
+from strata.model.matrix import Factor, FactorLevel, Matrix, Variant
 from strata.model.trial import CellKey
 from strata.model.warning import Check
 from strata.report.heat_map import heat_map
@@ -24,7 +24,9 @@ from strata.units import times
 DISTURBED = Check(name="undisturbed", verdict="no", detail="another process ran for 3 s of the window")
 IDLE = Check(name="limited", verdict="no", detail="disk0 had requests for 3 % of the window")
 MATRIX = Matrix(
-    factors={"fs": Factor(name="fs", levels=tuple(Level(name=each, text=each) for each in ("ext4", "xfs")))},
+    factors={
+        "fs": Factor(name="fs", levels=tuple(FactorLevel(name=each, text=each) for each in ("ext4", "xfs")))
+    },
     stacks={each: Variant(base="any", levels={"fs": each}) for each in ("ext4", "xfs")},
 )
 METRIC: Final = "transactions_per_s"

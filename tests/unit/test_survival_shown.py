@@ -24,7 +24,7 @@ from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
 from strata.results.findings import write_capabilities
 from strata.results.record import ResultRecord
-from strata.statistics.study import Cell, StudyResults
+from strata.statistics.study import CellResults, StudyResults
 from strata.units import NS_PER_S
 
 WORKLOAD = next(iter(WORKLOADS))
@@ -49,7 +49,7 @@ def rebuilding(results: StudyResults, seconds: Mapping[int, float]) -> StudyResu
     at = ("a", "database-rebuilding")
     records = results.cells[at].records
     known = {seed: rebuilt(each, seed) if seed in seconds else each for seed, each in records.items()}
-    return replace(results, cells={**results.cells, at: Cell(*at, known)})
+    return replace(results, cells={**results.cells, at: CellResults(*at, known)})
 
 
 def degraded() -> StudyResults:

@@ -72,26 +72,16 @@ TANGLED = {
 }
 # Names that several public classes still have: a list that only grows shorter.
 SHARED = {
-    "Cell",
     "Chosen",
     "Command",
-    "Comparison",
-    "Disk",
-    "Drawing",
     "Examined",
     "Finding",
-    "Frozen",
-    "Level",
-    "Machine",
     "Measured",
-    "Part",
     "Pattern",
-    "Probe",
     "Shape",
     "Standing",
     "Subject",
     "Summary",
-    "Trace",
 }
 
 

@@ -23,7 +23,7 @@ from strata.report.report import Report
 from strata.report.spans import plain
 from strata.report.table import objects
 from strata.results.store import ResultsFolder
-from strata.statistics.study import Cell, StudyResults
+from strata.statistics.study import CellResults, StudyResults
 
 LEVELS = {"slow": 100.0, "fast": 200.0, "idle": 900.0}
 WHY = "neither disks nor processors were busy"
@@ -40,7 +40,7 @@ def marked(results: StudyResults, stack: str, seeds: int = 6) -> StudyResults:
         seed: record.model_copy(update={"checks": (limited("no" if seed <= seeds else "yes"),)})
         for seed, record in cell.records.items()
     }
-    cells = {**results.cells, (stack, "oltp"): Cell(stack, "oltp", records)}
+    cells = {**results.cells, (stack, "oltp"): CellResults(stack, "oltp", records)}
     return replace(results, cells=cells)
 
 

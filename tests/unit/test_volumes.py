@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from strata.explanation.analysis import DiskTime, Explanation
 from strata.explanation.tables import tables
-from strata.model.layer import Part
+from strata.model.layer import StackPart
 from strata.model.stack import Volume
 from strata.results.volumes import volume_uses
 from strata.units import MIB
@@ -32,8 +32,8 @@ NOBODY = Explanation(
 
 def test_a_disks_time_is_divided_by_partition_and_a_flush_is_of_the_last_that_wrote() -> None:
     volumes = {
-        "disk0.data": Volume("data", Part("disk0", MIB, 8 * MIB)),
-        "disk0.wal": Volume("wal", Part("disk0", 9 * MIB, MIB)),
+        "disk0.data": Volume("data", StackPart("disk0", MIB, 8 * MIB)),
+        "disk0.wal": Volume("wal", StackPart("disk0", 9 * MIB, MIB)),
     }
     data = request(0, sector=2048, seek=6 * MS)
     wal = [request((10 + 5 * n) * MS, sector=18432 + 8 * n, rotation=2 * MS) for n in range(3)]
@@ -59,7 +59,10 @@ def test_a_disks_time_is_divided_by_partition_and_a_flush_is_of_the_last_that_wr
 
 
 def test_a_filesystem_on_a_disk_of_its_own_has_that_disks_account() -> None:
-    volumes = {"disk0": Volume("stack", Part("disk0", 0, MIB)), "log": Volume("wal", Part("log", 0, MIB))}
+    volumes = {
+        "disk0": Volume("stack", StackPart("disk0", 0, MIB)),
+        "log": Volume("wal", StackPart("log", 0, MIB)),
+    }
     accounts = {"disk0": {"writes": 4, "busy_ns": 9}, "log": {"writes": 7, "flushes": 2, "seek_ns": 3}}
 
     used = volume_uses(volumes, accounts, None, None)

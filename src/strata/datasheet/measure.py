@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strata.devices.device import Device
 from strata.errors import LabError
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, Trace
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, ModelTrace
 from strata.seeds import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
 
@@ -50,7 +50,7 @@ class Subject:
             cause, remedy = f"the model refuses the device: {error}", "change the parameters that it names"
             raise LabError(cause, place=self.device.name, remedy=remedy) from error
 
-    def random(self, op: int, *, depth: int, count: int, flags: int = 0) -> Trace:
+    def random(self, op: int, *, depth: int, count: int, flags: int = 0) -> ModelTrace:
         """Random 4-KiB reads or writes, ``depth`` at a time, on a new disk."""
         return random_trace(self.open(), op, self.sectors, depth=depth, count=count, flags=flags)
 
@@ -74,7 +74,7 @@ def random_blocks(sectors: int, count: int, name: str) -> Sectors:
 
 def random_trace(
     disk: ModelledDisk, op: int, sectors: int, *, depth: int, count: int, flags: int = 0, name: str = "random"
-) -> Trace:
+) -> ModelTrace:
     blocks = random_blocks(sectors, count, name)
     return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
 
@@ -100,7 +100,7 @@ class Pattern:
         return 0 < self.block_bytes // SECTOR_BYTES <= subject.sectors // 2
 
 
-def measure(subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int) -> Trace:
+def measure(subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int) -> ModelTrace:
     """The pattern on an open disk of the subject.
 
     The host keeps the requests that the disk's queue does not hold, and hands them over in order. They arrive
@@ -124,7 +124,7 @@ def measure(subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int) 
 
 def sequential_trace(
     disk: ModelledDisk, op: int, sectors: int, *, first_byte: int = 0, total_bytes: int, depth: int
-) -> Trace:
+) -> ModelTrace:
     """256-KiB reads or writes in order, ``depth`` at a time; past the end of the device they wrap around."""
     length = _SEQUENTIAL_BYTES // SECTOR_BYTES
     count = max(depth + 2, total_bytes // _SEQUENTIAL_BYTES)
@@ -133,12 +133,12 @@ def sequential_trace(
     return disk.closed_loop(op, places, length, depth=depth)
 
 
-def sequential_bytes_per_s(trace: Trace, depth: int) -> float:
+def sequential_bytes_per_s(trace: ModelTrace, depth: int) -> float:
     # The first third fills a cache or a bucket, where there is one.
     return rate_per_s(trace, depth=depth, warm_up=1 / 3) * _SEQUENTIAL_BYTES
 
 
-def rate_per_s(trace: Trace, *, depth: int, warm_up: float = 0.0) -> float:
+def rate_per_s(trace: ModelTrace, *, depth: int, warm_up: float = 0.0) -> float:
     """Completions per second, without the warm-up and without the end, when the queue drains."""
     ends = np.sort(trace.complete_ns)
     first = min(int(len(ends) * warm_up), len(ends) - 2)
@@ -184,7 +184,7 @@ class Picture:
     y_log: bool = False
 
 
-def rates(trace: Trace, windows: int) -> tuple[Sequence[float], Sequence[float]]:
+def rates(trace: ModelTrace, windows: int) -> tuple[Sequence[float], Sequence[float]]:
     """Completions per second in windows of equally many I/Os: the windows' ends as indices, and rates."""
     ends = np.sort(trace.complete_ns).astype(np.float64)
     edges = np.linspace(0, len(ends) - 1, windows + 1).astype(int)
@@ -192,7 +192,7 @@ def rates(trace: Trace, windows: int) -> tuple[Sequence[float], Sequence[float]]
     return edges.tolist(), found.tolist()
 
 
-def rate_over_writes(trace: Trace, used_bytes: int) -> list[tuple[float, float]]:
+def rate_over_writes(trace: ModelTrace, used_bytes: int) -> list[tuple[float, float]]:
     """The rate of 4-KiB writes over the written bytes, in units of ``used_bytes``."""
     edges, found = rates(trace, _WINDOWS)
     middles = ((first + last) / 2 * BLOCK_BYTES / used_bytes for first, last in pairwise(edges))

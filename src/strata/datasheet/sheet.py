@@ -20,7 +20,7 @@ from strata.datasheet.measure import (
 )
 from strata.devices.device import Device
 from strata.devices.kind import Parameter
-from strata.lab.model import READ, WRITE, Trace
+from strata.lab.model import READ, WRITE, ModelTrace
 from strata.printable import in_json
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
@@ -220,7 +220,7 @@ class DataSheet:
         return Measurement(title, run)
 
 
-def _latencies(trace: Trace, what: str, depth: int) -> Found:
+def _latencies(trace: ModelTrace, what: str, depth: int) -> Found:
     """The mean, and the percentiles beyond which there are enough of the latencies."""
     title, name = f"random 4-KiB {what} latency, QD {depth}", f"latency_{what}_4k_qd{depth}"
     values = trace.latency_ns.astype(np.float64) / NS_PER_US

@@ -15,7 +15,7 @@ from strata.devices.faults import Fault
 from strata.devices.kind import PUBLISHED, DeviceKind, Parameter, ParameterSpec
 from strata.devices.kinds import KINDS
 from strata.devices.kinds.flash import READ_ALIKE
-from strata.devices.provisioning import PROVISIONED, Machine, ProvisioningRule, provision
+from strata.devices.provisioning import PROVISIONED, ProvisionedMachine, ProvisioningRule, provision
 from strata.diagnostics.mistakes import Diagnostics, read_toml
 from strata.diagnostics.names import Diagnostic, is_kebab, nearest
 from strata.errors import StudyError
@@ -55,7 +55,7 @@ class Device:
     provisioning: Mapping[str, ProvisioningRule] = field(default_factory=dict)
     write_cache: bool = True
     faults: tuple[Fault, ...] = ()
-    machine: Machine = field(default_factory=Machine)
+    machine: ProvisionedMachine = field(default_factory=ProvisionedMachine)
     drawn: Mapping[str, float] = field(default_factory=dict)
 
     @property

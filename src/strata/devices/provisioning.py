@@ -127,7 +127,7 @@ _TITLES: Final = {"capacity": "GiB", "iops": "IOPS", "throughput": "MiB/s"}
 
 
 @dataclass(frozen=True)
-class Machine:
+class ProvisionedMachine:
     """The limits that a machine sets to all its volumes in the network together; None: it sets none."""
 
     iops: int | None = None

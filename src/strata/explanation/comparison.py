@@ -77,7 +77,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TrialComparison:
     """Two trials with a common unit of work, with the contributions to their difference, the largest first.
 
     ``differing`` names what differs in their declarations, with the values of both.
@@ -104,13 +104,13 @@ class Comparison:
         return self.second_ns - self.first_ns
 
 
-def compare(first: Explanation, second: Explanation, differing: Sequence[str] = ()) -> Comparison:
+def compare(first: Explanation, second: Explanation, differing: Sequence[str] = ()) -> TrialComparison:
     """Divide the difference of two trials. Raises ResultError if they cannot be compared."""
     _refuse_unlike(first, second)
     contributions = [Contribution(kind, _side(first, kind), _side(second, kind)) for kind in (*KINDS, IDLE)]
     present = [each for each in contributions if each.first.total_ns or each.second.total_ns]
     present.sort(key=lambda each: -abs(each.difference_ns))
-    return Comparison(first, second, tuple(present), tuple(differing))
+    return TrialComparison(first, second, tuple(present), tuple(differing))
 
 
 def _refuse_unlike(first: Explanation, second: Explanation) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.explanation.analysis import DiskTime, Explanation, nearest_rank
-from strata.explanation.comparison import IDLE, Comparison
+from strata.explanation.comparison import IDLE, TrialComparison
 from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts, svg
@@ -161,7 +161,7 @@ _PERCENTILES: Final = (10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 def render(
     trials: Sequence[tuple[Explanation, Trace | None, tuple[int, int] | None]],
-    comparison: Comparison | None = None,
+    comparison: TrialComparison | None = None,
 ) -> str:
     """The page of one trial, or of a comparison and both its trials.
 
@@ -237,7 +237,7 @@ def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
     ]
 
 
-def _comparison_figure(comparison: Comparison) -> Figure:
+def _comparison_figure(comparison: TrialComparison) -> Figure:
     ordered = sorted(comparison.contributions, key=lambda each: [*_KIND_COLOURS].index(each.kind))
     first, second = names_of(comparison.first, comparison.second)
     bars = {

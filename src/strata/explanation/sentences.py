@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from strata.explanation.analysis import DESTAGE_PARTS, Explanation
-from strata.explanation.comparison import IDLE, Comparison, Contribution
+from strata.explanation.comparison import IDLE, Contribution, TrialComparison
 from strata.units import format_value, percent, significant, times
 from strata.words import counted, listed, sentence_case
 
@@ -51,7 +51,7 @@ def names_of(first: Explanation, second: Explanation) -> Names:
     return f"the first {first.name}", f"the second {second.name}"
 
 
-def sentences(comparison: Comparison) -> list[str]:
+def sentences(comparison: TrialComparison) -> list[str]:
     """Why one trial is faster, the largest cause first; then the traffic of both, and what differs."""
     names = names_of(comparison.first, comparison.second)
     ratio = comparison.second_ns / comparison.first_ns
@@ -76,17 +76,17 @@ def sentences(comparison: Comparison) -> list[str]:
     return found
 
 
-def _share(time_ns: float, comparison: Comparison) -> float:
+def _share(time_ns: float, comparison: TrialComparison) -> float:
     return abs(time_ns) / abs(comparison.difference_ns)
 
 
-def _of_difference(time_ns: float, comparison: Comparison, text: str) -> str:
+def _of_difference(time_ns: float, comparison: TrialComparison, text: str) -> str:
     """A share of the difference in parentheses; nothing where parts are larger than the whole."""
     largest = max(_share(each.difference_ns, comparison) for each in comparison.contributions)
     return "" if largest > 1 else f" ({percent(_share(time_ns, comparison))}{text})"
 
 
-def _ranking(causes: list[Contribution], comparison: Comparison, names: Names) -> str:
+def _ranking(causes: list[Contribution], comparison: TrialComparison, names: Names) -> str:
     slower = names[1] if comparison.difference_ns > 0 else names[0]
     sign = 1 if comparison.difference_ns > 0 else -1
     more = [each for each in causes if each.difference_ns * sign > 0]
@@ -103,7 +103,7 @@ def _ranking(causes: list[Contribution], comparison: Comparison, names: Names) -
     return text + "."
 
 
-def _cause(each: Contribution, comparison: Comparison, names: Names) -> str:
+def _cause(each: Contribution, comparison: TrialComparison, names: Names) -> str:
     """The number of requests of a kind, the cost of each, and the parts that take the time."""
     kind, unit = sentence_case(KIND_WORDS[each.kind]), comparison.first.unit
     text = (
@@ -134,7 +134,7 @@ def _cause(each: Contribution, comparison: Comparison, names: Names) -> str:
     return text + "."
 
 
-def _flushed(comparison: Comparison, names: Names) -> list[str]:
+def _flushed(comparison: TrialComparison, names: Names) -> list[str]:
     each = []
     for trial, name in zip((comparison.first, comparison.second), names, strict=True):
         flushes, destages = trial.sum("flushes"), trial.sum("destages")
@@ -145,7 +145,7 @@ def _flushed(comparison: Comparison, names: Names) -> list[str]:
     return found + _destaged(comparison, names)
 
 
-def _destaged(comparison: Comparison, names: Names) -> list[str]:
+def _destaged(comparison: TrialComparison, names: Names) -> list[str]:
     """The time that the heads spend emptying the write caches, by part."""
     each = []
     for trial, name in zip((comparison.first, comparison.second), names, strict=True):
@@ -157,7 +157,7 @@ def _destaged(comparison: Comparison, names: Names) -> list[str]:
     return [f"Emptying the caches takes the heads, per {comparison.first.unit}, {listed(each)}."]
 
 
-def _traffic(comparison: Comparison, names: Names) -> list[str]:
+def _traffic(comparison: TrialComparison, names: Names) -> list[str]:
     """The requests of an operation: counts by the driver, seeks and journal by the trace."""
     first, second = comparison.first, comparison.second
     journal = (first.count("requests", "write_journal"), second.count("requests", "write_journal"))
@@ -195,7 +195,7 @@ def _volume(trial: Explanation) -> str:
     return text
 
 
-def _unexplained(comparison: Comparison, names: Names) -> list[str]:
+def _unexplained(comparison: TrialComparison, names: Names) -> list[str]:
     idle = next((each for each in comparison.contributions if each.kind == IDLE), None)
     gained_ns = idle.difference_ns if idle else 0.0
     if _share(gained_ns, comparison) < _SHARE_MIN:
@@ -211,7 +211,7 @@ def _unexplained(comparison: Comparison, names: Names) -> list[str]:
     ]
 
 
-def _computing(comparison: Comparison, names: Names) -> list[str]:
+def _computing(comparison: TrialComparison, names: Names) -> list[str]:
     """The processors' time per operation, where its difference is worth a sentence."""
     one, other = comparison.first, comparison.second
     if one.processor is None or other.processor is None:
@@ -231,7 +231,7 @@ def _computing(comparison: Comparison, names: Names) -> list[str]:
     ]
 
 
-def _differing(comparison: Comparison) -> list[str]:
+def _differing(comparison: TrialComparison) -> list[str]:
     """The keys in which the two trials were declared otherwise, defaults included."""
     if not comparison.differing:
         return []

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.explanation.analysis import DiskTime, Explanation
-from strata.explanation.comparison import Comparison
+from strata.explanation.comparison import TrialComparison
 from strata.explanation.sentences import KIND_WORDS, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.report.trial import processor_table
@@ -203,7 +203,7 @@ def explanation_view(found: Explanation) -> RenderableType:
     return Group(*parts)
 
 
-def comparison_view(comparison: Comparison) -> RenderableType:
+def comparison_view(comparison: TrialComparison) -> RenderableType:
     """Why one trial is faster, a paragraph for each sentence."""
     first, *others = sentences(comparison)
     return Group(Text(first, style="bold"), *(Text(f"\n{sentence}") for sentence in others))

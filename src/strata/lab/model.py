@@ -111,7 +111,7 @@ def grid_distance(index: int) -> int:
 
 
 @dataclass(frozen=True)
-class Trace:
+class ModelTrace:
     """The outcome of a list of I/O, on the disk's clock."""
 
     arrival_ns: Counts
@@ -207,7 +207,7 @@ class ModelledDisk:
         depth: int,
         start_ns: int | None = None,
         flags: Any = None,
-    ) -> Trace:
+    ) -> ModelTrace:
         """Keep ``depth`` I/Os outstanding until the list is used up, then wait for the last.
 
         ``ops``, ``lengths`` and ``flags`` hold one value for all or one for each of ``sectors``; the first is
@@ -219,13 +219,15 @@ class ModelledDisk:
         arrival = np.zeros(np.size(sectors), np.uint64)
         return self._run(ops, sectors, lengths, arrival, flags, start_ns=start_ns, depth=depth)
 
-    def arrivals(self, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, *, flags: Any = None) -> Trace:
+    def arrivals(
+        self, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, *, flags: Any = None
+    ) -> ModelTrace:
         """Submit each I/O at its time, which must not decrease; raise ValueError at a full queue."""
         return self._run(ops, sectors, lengths, np.array(arrival_ns, np.uint64), flags, start_ns=0, depth=0)
 
     def replay(
         self, ops: Any, sectors: Any, lengths: Any, delay_ns: Any, after: Any, *, flags: Any = None
-    ) -> Trace:
+    ) -> ModelTrace:
         """Submit each I/O ``delay_ns`` after the ``after``-th completion, or later if the queue is full.
 
         The delay of an I/O that waits for none is on the disk's clock. Raises ValueError if one waits for a
@@ -250,7 +252,7 @@ class ModelledDisk:
         start_ns: int,
         depth: int,
         after: Any = None,
-    ) -> Trace:
+    ) -> ModelTrace:
         asked = _Asked(self._capacity_sectors, ops, sectors, lengths, arrival, flags)
         io = asked.io
         if after is not None:
@@ -286,9 +288,9 @@ class _Asked:
         self.io = _List(count, *(array.ctypes.data for array in self._arrays))
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> ModelTrace:
         arrival, complete, parts, order = self._arrays[4:]
-        return Trace(arrival, complete, parts, order[order < len(order)])
+        return ModelTrace(arrival, complete, parts, order[order < len(order)])
 
 
 def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, StrictStr
 
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.layers.options import multiple_of
-from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Part, Provided
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, StackPart
 from strata.model.step import Command, Prerequisites, Step
 from strata.units import MIB, Size, describe_size, parse_share, parse_size
 
@@ -65,9 +65,9 @@ class Partition(Layer):
     )
     """Where partitions begin, in whole MiB; default: at 1 MiB, and then where the one before ends"""
 
-    def parts(self, named: Mapping[str, int]) -> Mapping[str, Part]:
+    def parts(self, named: Mapping[str, int]) -> Mapping[str, StackPart]:
         return {
-            f"{self.disk}.{name}": Part(self.disk, first, max(0, size))
+            f"{self.disk}.{name}": StackPart(self.disk, first, max(0, size))
             for name, first, size in self._extents(named[self.disk])
         }
 

@@ -110,7 +110,7 @@ class Provided:
         return f"{self.count} block devices" if self.count else "no device"
 
 
-class Part(NamedTuple):
+class StackPart(NamedTuple):
     """A part of one of the study's disks."""
 
     disk: str
@@ -354,7 +354,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         listed = {key: [names] if isinstance(names, str) else names for key, names in named.items()}
         return {key: tuple(names) for key, names in listed.items() if names}
 
-    def parts(self, named: Mapping[str, int]) -> Mapping[str, Part]:
+    def parts(self, named: Mapping[str, int]) -> Mapping[str, StackPart]:
         """The devices that it makes of its named devices, by names such as ``ssd.log``."""
         return {}
 

@@ -30,7 +30,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Level(_Frozen):
+class FactorLevel(_Frozen):
     """One value of a factor: its name within names, its text, and its number if it has one."""
 
     name: str
@@ -42,14 +42,14 @@ class Factor(_Frozen):
     """A key, or several, with the values that are tried; ``unit`` is that of the levels' numbers."""
 
     name: str
-    levels: tuple[Level, ...]
+    levels: tuple[FactorLevel, ...]
     unit: str | None = None
 
     @property
     def is_number(self) -> bool:
         return self.unit is not None
 
-    def level(self, name: str) -> Level:
+    def level(self, name: str) -> FactorLevel:
         return next(each for each in self.levels if each.name == name)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from strata.diagnostics.names import Diagnostic, disk_of
 from strata.model.describe import declared
-from strata.model.layer import Interface, Layer, LayerContext, Part, Provided, Share
+from strata.model.layer import Interface, Layer, LayerContext, Provided, Share, StackPart
 from strata.model.study_record import LayerRecord, StackRecord
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
@@ -25,7 +25,7 @@ class Volume(NamedTuple):
     """A disk or partition, and the filesystem on it: a further one, or the stack's own by its name."""
 
     filesystem: str
-    part: Part
+    part: StackPart
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ class Stack:
 
     def volumes(self, capacities_bytes: Mapping[str, int]) -> dict[str, Volume]:
         """The disks and partitions that it stands on, by name."""
-        made: dict[str, Part] = {}
+        made: dict[str, StackPart] = {}
         named = self.capacities(capacities_bytes)
         for layer in self.layers:
             made |= layer.parts({name: named[name] for name in names_of(layer)})
         return {
-            name: Volume(each.own or each.name, made.get(name) or Part(name, 0, capacities_bytes[name]))
+            name: Volume(each.own or each.name, made.get(name) or StackPart(name, 0, capacities_bytes[name]))
             for each in self.parts
             if not each.in_pool
             for name in each.own_devices

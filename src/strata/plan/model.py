@@ -18,13 +18,13 @@ from strata.model.workload import InputKind
 PLAN_VERSION: Final = 1  # crates/agent refuses a version that it does not know
 
 
-class Frozen(BaseModel):
+class FrozenPart(BaseModel):
     """The base of the plan's records: immutable, and strict about keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Trial(Frozen):
+class Trial(FrozenPart):
     """Which trial of a study a plan is for. ``id`` is the name of its `TrialKey`."""
 
     study: str
@@ -43,12 +43,12 @@ class Trial(Frozen):
         return TrialKey(self.stack, self.workload, self.seed, self.rate)
 
 
-class PlanDevice(Frozen):
+class PlanDevice(FrozenPart):
     name: str
     capacity_bytes: int
 
 
-class PlanInput(Frozen):
+class PlanInput(FrozenPart):
     """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``."""
 
     name: str
@@ -65,14 +65,14 @@ class PlanInput(Frozen):
         return cls(name=name, source=file.path.name, sha256=file.sha256, kind=file.kind)
 
 
-class Monitors(Frozen):
+class Monitors(FrozenPart):
     """The samples taken beside the steps, and their interval."""
 
     interval_ns: int
     disks: tuple[str, ...]
 
 
-class Plan(Frozen):
+class Plan(FrozenPart):
     """A trial as explicit steps. The same plan runs in the lab and on a host."""
 
     plan_version: int = PLAN_VERSION

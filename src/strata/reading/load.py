@@ -17,7 +17,7 @@ from strata.devices.device import Device, find_device
 from strata.devices.faults import FAULTS, FAULTS_MAX, Fault
 from strata.devices.kinds import flash
 from strata.devices.processor import Processor, find_processor
-from strata.devices.provisioning import Machine, provision
+from strata.devices.provisioning import ProvisionedMachine, provision
 from strata.diagnostics.key_paths import with_changes
 from strata.diagnostics.mistakes import Diagnostics, read_toml
 from strata.diagnostics.names import Diagnostic, kebab_diagnostics, nearest
@@ -306,7 +306,9 @@ class _Reader:
         self.found.extend(path, refused)
         if head is None or device.kind != "network":
             return device
-        return replace(device, machine=Machine(head.machine_iops, head.machine_throughput_bytes_per_s))
+        return replace(
+            device, machine=ProvisionedMachine(head.machine_iops, head.machine_throughput_bytes_per_s)
+        )
 
     def check_machine(self, head: HeadTable) -> None:
         kinds = {used.device.kind for used in self.devices.values()}

@@ -20,7 +20,7 @@ from strata.diagnostics.mistakes import Diagnostics
 from strata.diagnostics.names import Diagnostic, Path, disk_of, kebab_diagnostics, nearest
 from strata.model.design import TRIALS_MAX
 from strata.model.layer import Layer
-from strata.model.matrix import Factor, FactorTable, Level, Matrix, Variant
+from strata.model.matrix import Factor, FactorLevel, FactorTable, Matrix, Variant
 from strata.units import parse_duration, parse_rate, parse_size
 
 _EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
@@ -118,7 +118,7 @@ class _Reader:
                 of_table.setdefault(name, []).append(place[2:])
         numbers, unit = _numbers([level for _, _, level in levels])
         made = tuple(
-            Level(name=each, text=text, number=number)
+            FactorLevel(name=each, text=text, number=number)
             for (each, text, _), number in zip(levels, numbers, strict=True)
         )
         self._origins.factors[name] = Factor(name=name, levels=made, unit=unit)

@@ -48,7 +48,7 @@ _SHARED: Final = "shared by all tenants"
 
 
 @dataclass(frozen=True)
-class Disk:
+class DrawnDisk:
     """A disk of a stack; ``key`` is the key of the layer that names it, empty for disks at the bottom."""
 
     name: str
@@ -62,7 +62,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Level:
+class DrawnLevel:
     name: str
     keys: Mapping[str, str]  # as declared
     provides: Interface | Literal[""] = ""  # empty where only the title of the stack is known
@@ -70,7 +70,7 @@ class Level:
     chunk_bytes: int | None = None  # of its stripes, if its content is striped
     data_chunks: int | None = None
     alignment: Mapping[str, str] = field(default_factory=dict)  # options that align it to the stripes below
-    disks: tuple[Disk, ...] = ()  # that its keys name
+    disks: tuple[DrawnDisk, ...] = ()  # that its keys name
     for_each_tenant: bool = False
 
     @property
@@ -104,8 +104,8 @@ class StackDrawing:
     """A stack: its levels from the top down, and the disks at the bottom."""
 
     name: str
-    levels: tuple[Level, ...]
-    disks: tuple[Disk, ...]
+    levels: tuple[DrawnLevel, ...]
+    disks: tuple[DrawnDisk, ...]
     single_points: tuple[str, ...] = ()
     """A sentence on each disk whose loss takes what others hold."""
     filesystems: tuple[StackDrawing, ...] = ()
@@ -129,14 +129,14 @@ def _draw(study: Study, found: Stack, title: str) -> StackDrawing:
     offers = found.offers(study.capacities_bytes)
     capacities = found.capacities(study.capacities_bytes)
 
-    def disk(name: str, key: str = "") -> Disk:
-        return Disk(name, study.devices[disk_of(name)].device.name, capacities[name], key)
+    def disk(name: str, key: str = "") -> DrawnDisk:
+        return DrawnDisk(name, study.devices[disk_of(name)].device.name, capacities[name], key)
 
     levels = []
     for index, (name, layer) in enumerate(zip(found.layer_names, found.layers, strict=True)):
         provided = offers[index + 1]
         striped = provided.geometry
-        level = Level(
+        level = DrawnLevel(
             name,
             dict(declared(layer)),
             "" if layer.beside else provided.kind,
@@ -207,7 +207,7 @@ def _card(drawing: StackDrawing) -> Group:
     return Group(blocks, stack=drawing.name)
 
 
-def _level_html(level: Level) -> Markup:
+def _level_html(level: DrawnLevel) -> Markup:
     return Markup('<li class="level {}{}"><b>{}</b>{}{}</li>\n').format(
         level.provides,
         " own" if level.for_each_tenant else "",
@@ -225,9 +225,9 @@ def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[StackDrawi
 
 
 def _of_record(snapshot: StudySnapshot, name: str, stack: StackRecord) -> StackDrawing:
-    levels = [Level(layer.layer, layer.stated) for layer in reversed(stack.layers)]
+    levels = [DrawnLevel(layer.layer, layer.stated) for layer in reversed(stack.layers)]
     used = [(each, snapshot.devices[disk_of(each)]) for each in stack.devices]
-    disks = [Disk(each, device.model, device.capacity_bytes) for each, device in used]
+    disks = [DrawnDisk(each, device.model, device.capacity_bytes) for each, device in used]
     return StackDrawing(name, tuple(levels), tuple(disks))
 
 
@@ -255,7 +255,7 @@ def text_tree(drawing: StackDrawing) -> Tree:
     return root
 
 
-def _disk_line(disk: Disk) -> Text:
+def _disk_line(disk: DrawnDisk) -> Text:
     key = f"{disk.key}: " if disk.key else ""
     return Text.assemble(key, (disk.name, "yellow"), (f"  {disk.title}", "dim"))
 
@@ -300,7 +300,7 @@ def svg(drawing: StackDrawing) -> str:
     return drawn.document([title, shifted], width=_WIDTH + 2, height=bottom + 22, colours=colours)
 
 
-def _box(level: Level, top: float) -> str:
+def _box(level: DrawnLevel, top: float) -> str:
     colour = _COLOURS[level.provides] if level.provides else MUTED
     name = drawn.tag("tspan", drawn.escape(level.name), font_weight=600, fill=INK.light)
     keys = drawn.tag("tspan", drawn.escape(_fitting(level.declared, len(level.name))), dx=10)
@@ -312,7 +312,7 @@ def _box(level: Level, top: float) -> str:
     )
 
 
-def _disk_box(disk: Disk, left: float, top: float, width: float) -> str:
+def _disk_box(disk: DrawnDisk, left: float, top: float, width: float) -> str:
     middle, size = left + width / 2, format_size(disk.capacity_bytes)
     title = drawn.tag("title", drawn.escape(f"{disk.name}: {disk.title}"))
     name = drawn.text(middle, top + 14, disk.name, anchor="middle", bold=True, fill=INK.light)

@@ -17,7 +17,7 @@ from strata.report.spans import Tone
 from strata.report.table import Cell, Table, columns
 from strata.report.wording import interval_words
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
-from strata.statistics.study import Cell as StudyCell
+from strata.statistics.study import CellResults as StudyCell
 from strata.statistics.study import StudyResults
 from strata.units import format_duration, times
 

@@ -22,7 +22,7 @@ _DEVIATIONS: Final = 3.0  # of the number of Poisson arrivals within the window
 
 
 @dataclass(frozen=True)
-class Probe:
+class RateProbe:
     """One rate that was tried.
 
     Attributes:
@@ -48,15 +48,15 @@ class Search:
     """The probes of a stack with a seed, by rising rate."""
 
     find: Find
-    probes: tuple[Probe, ...]
+    probes: tuple[RateProbe, ...]
 
     @property
-    def missed(self) -> Probe | None:
+    def missed(self) -> RateProbe | None:
         """The lowest rate that missed the target."""
         return next((each for each in self.probes if not each.kept), None)
 
     @property
-    def kept(self) -> Probe | None:
+    def kept(self) -> RateProbe | None:
         """The highest rate below it that kept the target."""
         limit = self.missed.rate if self.missed else math.inf
         return next((each for each in reversed(self.probes) if each.kept and each.rate < limit), None)
@@ -109,7 +109,7 @@ def finds(snapshot: StudySnapshot) -> dict[str, Find]:
 def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[TrialKey, Search]:
     """The searches among the usable records of a study, in the order of their first probes."""
     declared = finds(snapshot)
-    found: dict[TrialKey, list[Probe]] = {}
+    found: dict[TrialKey, list[RateProbe]] = {}
     for record in records if declared else ():
         key = record.trial.key
         if key.rate is not None and key.workload in declared:
@@ -120,7 +120,7 @@ def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[T
     }
 
 
-def _probe(find: Find, rate: int, record: ResultRecord) -> Probe:
+def _probe(find: Find, rate: int, record: ResultRecord) -> RateProbe:
     metric = metric_of(record, find.metric)
     rates = (record.metric(name) for name in REACHED)
     reached = next((each.value for each in rates if each is not None), None)
@@ -128,4 +128,4 @@ def _probe(find: Find, rate: int, record: ResultRecord) -> Probe:
     tolerance = max(_SHORT_OF, _DEVIATIONS / math.sqrt(max(rate * window_s, 1.0)))
     is_carried = reached is None or reached >= rate * (1 - tolerance)
     value = None if metric is None else metric.value
-    return Probe(rate, record, value, reached, value is not None and value <= find.limit and is_carried)
+    return RateProbe(rate, record, value, reached, value is not None and value <= find.limit and is_carried)

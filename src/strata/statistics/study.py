@@ -26,7 +26,7 @@ from strata.statistics.warnings import warnings_of
 
 
 @dataclass(frozen=True)
-class Cell(Remembering):
+class CellResults(Remembering):
     """One stack under one workload: its usable records by seed."""
 
     stack: str
@@ -61,7 +61,7 @@ class StudyResults(Remembering):
 
     snapshot: StudySnapshot
     readings: tuple[Reading, ...]
-    cells: Mapping[tuple[str, str], Cell] = field(repr=False)
+    cells: Mapping[tuple[str, str], CellResults] = field(repr=False)
     searches: Mapping[TrialKey, Search] = field(default_factory=dict, repr=False)
 
     @property
@@ -312,5 +312,5 @@ def gather(folder: ResultsFolder) -> StudyResults:
     for record in (*alone, *filter(None, whole)):
         by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
     names = product(snapshot.stacks, snapshot.workloads)
-    cells = {cell: Cell(*cell, by_cell.get(cell, {})) for cell in names}
+    cells = {cell: CellResults(*cell, by_cell.get(cell, {})) for cell in names}
     return StudyResults(snapshot, readings, cells, found)

@@ -26,7 +26,7 @@ from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent
 
 if TYPE_CHECKING:
-    from strata.statistics.study import Cell, StudyResults
+    from strata.statistics.study import CellResults, StudyResults
 
 # An interval that reaches further than this from the mean leaves its first digit open. An estimate.
 _WIDE: Final = 0.10
@@ -63,12 +63,12 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
     yield from _percentiles(cell, kinds)
 
 
-def check_warnings(cell: Cell) -> list[ResultWarning]:
+def check_warnings(cell: CellResults) -> list[ResultWarning]:
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
 
 
-def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
+def _trials(results: StudyResults, cell: CellResults) -> Iterator[ResultWarning]:
     readings = results.readings_of(cell.stack, cell.workload)
     missing = [each for each in readings if not each.usable]
     if missing:
@@ -85,7 +85,7 @@ def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
         )
 
 
-def _untouched(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
+def _untouched(results: StudyResults, cell: CellResults) -> Iterator[ResultWarning]:
     """Structures in which the stacks differ, and whose cost the measured windows did not meet."""
     for each in results.snapshot.untouched.get(CellKey(cell.stack, cell.workload), ()):
         disks = [account for record in cell.records.values() for account in record.disks.values()]
@@ -98,7 +98,7 @@ def _untouched(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
             yield WARNINGS["too-small-study"].warning(each.text)
 
 
-def _seeds(cell: Cell) -> Iterator[ResultWarning]:
+def _seeds(cell: CellResults) -> Iterator[ResultWarning]:
     n = len(cell.records)
     if n >= SEEDS_WANTED:
         return
@@ -114,7 +114,7 @@ def _seeds(cell: Cell) -> Iterator[ResultWarning]:
     )
 
 
-def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+def _precision(results: StudyResults, cell: CellResults, kind: MetricKind) -> Iterator[ResultWarning]:
     width = results.half_widths(cell.workload).get(cell.stack, 0.0)
     n = len(cell.records)
     target = results.precision
@@ -135,14 +135,14 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
         yield WARNINGS["wide-interval"].warning(f"the 95 % interval of {kind.name} reaches {reach}")
 
 
-def _alike(cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+def _alike(cell: CellResults, kind: MetricKind) -> Iterator[ResultWarning]:
     series = cell.series(kind.name)
     if series.alike:
         text = f"the seed does not reach {kind.name}: all {len(series.values)} seeds have the same value"
         yield WARNINGS["alike-seeds"].warning(text)
 
 
-def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+def _outliers(results: StudyResults, cell: CellResults, kind: MetricKind) -> Iterator[ResultWarning]:
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
     for each in summary.outliers if summary is not None else ():
         far = f"{each.ratio:.3g} times the median" if each.ratio is not None else "the median is 0"
@@ -152,7 +152,7 @@ def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[R
         )
 
 
-def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
+def _loops(cell: CellResults, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
     """Open loops that could not keep up, and closed loops, whose percentiles omit requests never sent."""
     records = list(cell.records.values())
     lags = [
@@ -184,7 +184,7 @@ def _lag_share(record: ResultRecord, kind: Metric) -> float:
     return lag.value / latency.value if lag is not None and latency is not None else 0.0
 
 
-def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
+def _percentiles(cell: CellResults, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
     for kind in kinds:
         series = cell.series(kind.name)
         if series.percentile is None or not series.histograms:

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 from strata.datasheet.measure import Picture
 from strata.devices.device import Device, bundled_devices, find_device
-from strata.lab.model import Trace
+from strata.lab.model import ModelTrace
 from strata.printable import in_json
 from strata.units import NS_PER_MS, format_share, significant
 
@@ -138,7 +138,7 @@ def conventional() -> tuple[Device, ...]:
     return tuple(d for d in every if d.kind == "rotating" and not d.number("shingle_cache"))
 
 
-def mean_ms(trace: Trace) -> float:
+def mean_ms(trace: ModelTrace) -> float:
     return float(trace.latency_ns.mean()) / NS_PER_MS
 
 

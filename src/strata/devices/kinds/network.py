@@ -15,7 +15,7 @@ from strata.units import NS_PER_MS, SECTOR_BYTES
 
 if TYPE_CHECKING:
     from strata.devices.device import Device
-    from strata.devices.provisioning import Machine
+    from strata.devices.provisioning import ProvisionedMachine
 
 _TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
 _SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
@@ -155,7 +155,7 @@ def _buckets(device: Device, what: str, key: str, rate_scale: int, credit_scale:
     return [f"{key}={_tokens(rate)},{_tokens(capacity)},{initial}", shallow(burst)]
 
 
-def _machine_buckets(machine: Machine) -> list[str]:
+def _machine_buckets(machine: ProvisionedMachine) -> list[str]:
     """The buckets of the lab's one machine, which all its volumes share."""
     limits = {
         "machine_operations_bucket": machine.iops,

@@ -10,7 +10,7 @@ import numpy as np
 
 from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, rate_per_s, rates
 from strata.devices.device import find_device
-from strata.lab.model import READ, WRITE, Trace
+from strata.lab.model import READ, WRITE, ModelTrace
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.validation.subject import Found, ModelCheck, mean_ms, near, points, subject, within
 
@@ -86,6 +86,6 @@ def _parity() -> Iterator[ModelCheck]:
             yield near(title, found, expected, 0.02, "×")
 
 
-def _over_count(trace: Trace) -> tuple[tuple[float, float], ...]:
+def _over_count(trace: ModelTrace) -> tuple[tuple[float, float], ...]:
     edges, found = rates(trace, 79)
     return points(edges[1:], found)
