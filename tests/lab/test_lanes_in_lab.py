@@ -17,7 +17,7 @@ from strata.model.step import LOAD, Command, Step
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.events import Events, read_events
-from strata.results.troubles import trouble_in_events
+from strata.results.failure_reasons import event_failures
 from strata.runners.base import Task
 from strata.runners.lab import LabRunner
 from strata.units import NS_PER_MS, NS_PER_S
@@ -44,7 +44,7 @@ def run(lab: Lab, folder: Path, plan: Plan) -> tuple[Events, list[str]]:
     (folder / "plan.json").write_bytes(plan.to_json())
     LabRunner(lab).run(Task(plan=plan, devices={"disk0": DEVICE}, folder=folder, trace=False))
     events = read_events(folder / "events.jsonl")
-    return events, trouble_in_events(plan, events)
+    return events, event_failures(plan, events)
 
 
 def step(name: str, *argv: str, lane: str | None = None, undo: Sequence[str] = (), **fields: Any) -> Step:

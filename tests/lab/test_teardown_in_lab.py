@@ -12,7 +12,7 @@ from lab_factory import bare_task
 from strata.lab import Lab
 from strata.model.step import Command, Step
 from strata.results.events import Events, read_events
-from strata.results.troubles import trouble_in_events
+from strata.results.failure_reasons import event_failures
 from strata.runners.lab import LabRunner
 
 DEVICE = "samsung-870-evo-1tb"
@@ -34,7 +34,7 @@ def run(lab: Lab, folder: Path, *steps: Step) -> tuple[Events, list[str]]:
     task = bare_task(folder, DEVICE, steps, capacity_bytes=1 << 30, features=("driver:loop", "dm:zero"))
     LabRunner(lab).run(task)
     events = read_events(folder / "events.jsonl")
-    return events, trouble_in_events(task.plan, events)
+    return events, event_failures(task.plan, events)
 
 
 def test_a_bound_loop_device_and_a_control_group_leave_nothing(lab: Lab, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import read_events
+from strata.results.failure_reasons import event_failures
 from strata.results.record import Charges, Fingerprint, RealTime, Versions
-from strata.results.troubles import trouble_in_events
 
 ONE = plan_of("btrfs", "oltp", 1)
 
@@ -86,7 +86,7 @@ def test_a_failed_lane_is_reported_and_lanes_ended_because_of_it_are_not(tmp_pat
     log.end("first", "interrupted", S)
     log.finish("failed", failed_step="second", reason="exit code 1, expected 0")
 
-    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
+    said = event_failures(plan, read_events(log.written(tmp_path)))
 
     assert said == ['step second ("Second") failed with exit code 1; it said: no such table']
 
@@ -105,7 +105,7 @@ def test_a_service_that_does_not_get_ready_is_reported_with_the_end_of_its_log(t
     log.end("server", "ok", S)  # it ran until it was stopped
     log.finish("failed", failed_step="server", reason="not ready within 60 s: exit code 2")
 
-    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
+    said = event_failures(plan, read_events(log.written(tmp_path)))
 
     assert said[0] == (
         'step server ("Server") not ready within 60 s: exit code 2; '
@@ -122,7 +122,7 @@ def test_a_service_that_ends_early_is_reported_with_its_exit(tmp_path: Path) -> 
     log.add("step_end", step="server", outcome="failed", error="the service ended early: killed by SIGSEGV")
     log.finish("failed", failed_step="server", reason="the service server ended early: killed by SIGSEGV")
 
-    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
+    said = event_failures(plan, read_events(log.written(tmp_path)))
 
     expected = "the service ended early: killed by SIGSEGV; it said: mariadbd: Aborting"
     assert said == [f'step server ("Server") {expected}']
@@ -135,6 +135,6 @@ def test_a_log_that_a_service_keeps_in_a_file_is_its_last_word(tmp_path: Path) -
     log.add("file", step="server", name="log", text="[ERROR] Unknown option\n", last=False)
     log.finish("failed", failed_step="server", reason="the service server ended early: exit code 1")
 
-    assert trouble_in_events(plan, read_events(log.written(tmp_path)))[0].endswith(
+    assert event_failures(plan, read_events(log.written(tmp_path)))[0].endswith(
         "it said: [ERROR] Unknown option"
     )

@@ -10,9 +10,9 @@ from strata.model.metric import Metric
 from strata.model.step import Step
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
+from strata.results.failure_reasons import console_failures
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.results.troubles import trouble_in_console
 
 PLAN = plan_of("btrfs", "oltp", 1)
 
@@ -180,7 +180,7 @@ def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(tmp_pat
             console.write_text(f"<3>[    1.00] {line}\n")
             logs = [catalogue().layers[layer].kernel_log] if counts else []
             expected = counts and (layer, line) in TROUBLE
-            assert trouble_in_console(console, logs) == ([f"the kernel said: {line}"] if expected else [])
+            assert console_failures(console, logs) == ([f"the kernel said: {line}"] if expected else [])
 
 
 def test_what_the_kernel_says_of_the_machine_in_trouble_counts_in_every_stack(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_other_messages_of_the_kernel_leave_a_result_valid(tmp_path: Path) -> No
     ):
         console = tmp_path / "console.log"
         console.write_text(f"<4>[    1.00] {line}\n")
-        assert trouble_in_console(console) == []
+        assert console_failures(console) == []
 
 
 def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(tm
         console = tmp_path / "console.log"
         console.write_text(f"[    1.00] {line}\n")
         logs = [catalogue().layers[layer].kernel_log]
-        assert trouble_in_console(console, logs, disk_lost=True) == []
-        assert trouble_in_console(console, logs) == [f"the kernel said: {line}"]
+        assert console_failures(console, logs, disk_lost=True) == []
+        assert console_failures(console, logs) == [f"the kernel said: {line}"]
 
 
 def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:

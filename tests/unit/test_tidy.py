@@ -58,7 +58,7 @@ TANGLED = {
     "src/strata/report/xy.py: _marks": 16,
     "src/strata/report/xy.py: xy_chart": 21,
     "src/strata/results/store.py: read_trial": 16,
-    "src/strata/results/troubles.py: trouble_in_events": 20,
+    "src/strata/results/troubles.py: event_failures": 20,
     "src/strata/rules/redundancy.py: _shared_disks": 16,
     "src/strata/statistics/effects.py: interactions": 16,
     "src/strata/statistics/survival_pair.py: _probe_rows": 17,

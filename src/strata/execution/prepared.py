@@ -24,7 +24,7 @@ from strata.model.layer import KernelLog
 from strata.plan.aspects.restart import parts_of
 from strata.plan.model import canonical_json, sha256_hex
 from strata.results.events import read_events
-from strata.results.troubles import troubles_of
+from strata.results.failure_reasons import failure_reasons
 from strata.runners.base import (
     CONSOLE_NAME,
     EVENTS_NAME,
@@ -125,9 +125,9 @@ def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folde
         try:
             runner.boot(replace(task, folder=folder, trace=False), Power(images))
             events = read_events(folder / EVENTS_NAME)
-            troubles = troubles_of(task.plan, events, folder / CONSOLE_NAME, kernel_logs)
-            if troubles:
-                raise RunError(f"the disks could not be prepared: {troubles[0]}", place=task.plan.trial.id)
+            reasons = failure_reasons(task.plan, events, folder / CONSOLE_NAME, kernel_logs)
+            if reasons:
+                raise RunError(f"the disks could not be prepared: {reasons[0]}", place=task.plan.trial.id)
         except RunError:
             _keep_evidence(folder, task.folder)
             raise

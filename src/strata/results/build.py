@@ -16,6 +16,7 @@ from strata.model.warning import FINISHED, Check
 from strata.plan.aspects.interventions import loses_disk
 from strata.plan.model import Plan
 from strata.results.events import AccountReading, Events
+from strata.results.failure_reasons import failure_reasons
 from strata.results.machines import machine_accounts, machine_counts
 from strata.results.record import (
     Charges,
@@ -33,7 +34,6 @@ from strata.results.record import (
     VolumeUse,
     measured,
 )
-from strata.results.troubles import troubles_of
 
 _UNPRICED: Final = "unpriced_"  # of /proc/strata_cpu (kernel/cpu/strata_cpu.c)
 
@@ -65,7 +65,7 @@ def build_record(
     A metric that is not finite makes the result invalid, as does each of ``problems`` and each message of
     ``kernel_logs`` in ``console_log``. The agent's events replace two of the ``versions``.
     """
-    said = troubles_of(plan, events, console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
+    said = failure_reasons(plan, events, console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     is_virtual = time_domain == "virtual"
     if is_virtual and real_time.duration_s > 0:
         ratio = (events.last_ns - events.first_ns) / 1e9 / real_time.duration_s
@@ -100,11 +100,11 @@ def build_record(
     )
 
 
-def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequence[Check]) -> Validity:
-    reasons = list(troubles)
-    # The troubles explain better why a step did not come to its end.
+def _validity(failures: Sequence[str], metrics: Sequence[Metric], checks: Sequence[Check]) -> Validity:
+    reasons = list(failures)
+    # The failures explain better why a step did not come to its end.
     failed = [each for each in checks if each.required and each.verdict == "no"]
-    reasons += [f"{each.denial}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
+    reasons += [f"{each.denial}: {each.detail}" for each in failed if each.name != FINISHED or not failures]
     reasons += [
         f"{each.name} is not a number: {each.value}" for each in metrics if not math.isfinite(each.value)
     ]

@@ -51,7 +51,7 @@ _IDLE_TALK: Final = re.compile(
 _REFUSAL_LINES_MAX: Final = 2
 
 
-def troubles_of(
+def failure_reasons(
     plan: Plan,
     events: Events,
     console_log: Path | None,
@@ -59,12 +59,12 @@ def troubles_of(
     *,
     disk_lost: bool = False,
 ) -> list[str]:
-    """Every reason against using the numbers: see `trouble_in_events` and `trouble_in_console`."""
-    said = trouble_in_console(console_log, kernel_logs, disk_lost=disk_lost)
-    return trouble_in_events(plan, events, console_log) + said
+    """Every reason against using the numbers: see `event_failures` and `console_failures`."""
+    said = console_failures(console_log, kernel_logs, disk_lost=disk_lost)
+    return event_failures(plan, events, console_log) + said
 
 
-def trouble_in_events(plan: Plan, events: Events, console_log: Path | None = None) -> list[str]:
+def event_failures(plan: Plan, events: Events, console_log: Path | None = None) -> list[str]:
     """Every reason that the agent's account gives against using the numbers.
 
     With the kernel's ``console_log``, a failed step of root has the kernel's last messages: mount(8) says
@@ -184,7 +184,7 @@ def _program_trouble(run: StepRun, step: Step | None) -> str | None:
     return words.get(ending.outcome, f"ended as {ending.outcome}")
 
 
-def trouble_in_console(
+def console_failures(
     console_log: Path | None, kernel_logs: Iterable[KernelLog] = (), *, disk_lost: bool = False
 ) -> list[str]:
     """The kernel's messages against using the numbers, without their time stamps.
