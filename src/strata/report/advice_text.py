@@ -350,16 +350,21 @@ def _given_up(advice: Advice) -> Iterator[str]:
         if risks and stack in advice.leaders:
             yield f"{stack} is not power-fail safe ({risks})."
     for stack in advice.leaders:
-        missing = [each for each in advice.missing if each.stack == stack]
-        if partial := [ability(each.capability) for each in missing if each.verdict == "partial"]:
-            yield f"{stack} has {listed(partial)} in part only."
-        worse = [each for each in advice.worse if each.comparison.stack == stack]
-        worse = sorted(worse, key=lambda each: -each.part.share)
-        if worse:
-            named = [_worse_words(each) for each in worse[:_NAMED_MAX]]
-            left = len(worse) - _NAMED_MAX
-            more = [f"and in {counted(left, 'more metric')}"] if left > 0 else []
-            yield f"{stack} is worse {'; '.join([*named, *more])}."
+        yield from _drawbacks(advice, stack)
+
+
+def _drawbacks(advice: Advice, stack: str) -> Iterator[str]:
+    """A leader's capabilities in part, and the metrics at which another stack is better."""
+    missing = [each for each in advice.missing if each.stack == stack]
+    if partial := [ability(each.capability) for each in missing if each.verdict == "partial"]:
+        yield f"{stack} has {listed(partial)} in part only."
+    worse = [each for each in advice.worse if each.comparison.stack == stack]
+    worse = sorted(worse, key=lambda each: -each.part.share)
+    if worse:
+        named = [_worse_words(each) for each in worse[:_NAMED_MAX]]
+        left = len(worse) - _NAMED_MAX
+        more = [f"and in {counted(left, 'more metric')}"] if left > 0 else []
+        yield f"{stack} is worse {'; '.join([*named, *more])}."
 
 
 def _unknown(advice: Advice) -> Iterator[str]:

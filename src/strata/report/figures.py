@@ -140,9 +140,7 @@ def latency_figures(
 
 def _latency_figures(results: StudyResults, workload: str, median: MetricKind) -> Iterator[Figure]:
     family, colours = median.family or "", stack_colours(results.stacks)
-    series = {stack: results.cells[stack, workload].series(median.name) for stack in results.stacks}
-    known = {stack: distribution_of(each.histograms) for stack, each in series.items() if each.histograms}
-    merged = {stack: distribution for stack, distribution in known.items() if distribution.total}
+    merged = _merged(results, workload, median)
     bands = {stack: percentile_band(distribution) for stack, distribution in merged.items()}
     if curves := [Line(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
         has_band = len(curves) <= BANDS_MAX and any(curve.band for curve in curves)
@@ -162,6 +160,13 @@ def _latency_figures(results: StudyResults, workload: str, median: MetricKind) -
         drawing = distributions(shapes, title, colours)
         name = _name(workload, family, "distribution")
         yield Figure(name, sentence_case(title), caption, drawing, workload)
+
+
+def _merged(results: StudyResults, workload: str, median: MetricKind) -> dict[str, Distribution]:
+    """The histograms behind a median, by stack."""
+    series = {stack: results.cells[stack, workload].series(median.name) for stack in results.stacks}
+    known = {stack: distribution_of(each.histograms) for stack, each in series.items() if each.histograms}
+    return {stack: distribution for stack, distribution in known.items() if distribution.total}
 
 
 def _percentiles_table(merged: Mapping[str, Distribution]) -> Table:

@@ -26,26 +26,29 @@ _COMPARED_MAX: Final = 3  # in a row
 
 def sensitivity_sentences(found: Finding) -> list[str]:
     """The break-even points, the nearest first, and the quantities that do not change the answer."""
-    flips = [point for point in found.points if point.outcome == "flips"]
-    said = [_point_words(point, found.leaders) for point in flips]
-    quantities = {point.quantity for point in found.points if point.outcome == "stays"}
-    stays = quantities - {point.quantity for point in found.points if point.outcome != "stays"}
-    ends = [(point, near) for point in found.points if point.quantity in stays and (near := point.nearest)]
-    if stays:
-        other = "other " if flips else ""
-        names = counted(len(stays), f"{other}quantity", f"{other}quantities")
-        point, near = min(ends, key=lambda pair: pair[1].ratio)
-        [compared] = near.compared
-        said.append(
-            f"{names} tried to the ends of their ranges: the answer stays. The nearest to a change is "
-            f"{point.quantity} at {point.shown(near.value)}, where {compared.stack} takes "
-            f"{times(near.ratio)} as long as {compared.against}."
-        )
+    said = [_point_words(point, found.leaders) for point in found.points if point.outcome == "flips"]
+    said += _staying(found, "other " if said else "")
     unknown = sorted({point.quantity for point in found.points if point.outcome == "cannot say"})
     if unknown:
         names = listed(unknown if len(unknown) <= 4 else [*unknown[:3], f"{len(unknown) - 3} more"])
         said.append(f"Not tried to the end, or not possible: {names}.")
     return said
+
+
+def _staying(found: Finding, other: str) -> Iterator[str]:
+    """The quantities at whose ends the answer stays, and the nearest of them to a change."""
+    moving = {point.quantity for point in found.points if point.outcome != "stays"}
+    stays = [point for point in found.points if point.quantity not in moving]
+    ends = [(point, near) for point in stays if (near := point.nearest)]
+    if ends:
+        names = counted(len({point.quantity for point in stays}), f"{other}quantity", f"{other}quantities")
+        point, near = min(ends, key=lambda pair: pair[1].ratio)
+        [compared] = near.compared
+        yield (
+            f"{names} tried to the ends of their ranges: the answer stays. The nearest to a change is "
+            f"{point.quantity} at {point.shown(near.value)}, where {compared.stack} takes "
+            f"{times(near.ratio)} as long as {compared.against}."
+        )
 
 
 def _point_words(point: BreakEven, leaders: Sequence[str]) -> str:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -28,6 +28,7 @@ _NAME_PX: Final = 15  # distance of two names that do not touch
 _LEGEND_PX: Final = 20
 _NAMES_SHARE_MAX: Final = 0.42  # of a chart's width
 _DOT_PX: Final = 3.0
+_INSET_PX: Final = 10
 _POINTS_SAID_MAX: Final = 12  # of a longer line, the alternative has the ends
 _TICKS_LOG_MAX: Final = 7
 _TICKS: Final = 5
@@ -74,7 +75,7 @@ class Axis:
     title: str = ""
     kind: Literal["linear", "log", "nines"] = "linear"
     unit: str = ""
-    ticks: Mapping[float, str] | None = None
+    ticks: Mapping[float, str] = field(default_factory=dict)
     low: float | None = None
     high: float | None = None
 
@@ -82,9 +83,7 @@ class Axis:
         return math.isfinite(value) and (value > 0 or self.kind != "log")
 
     def words(self, value: float) -> str:
-        if self.ticks is not None and value in self.ticks:
-            return self.ticks[value]
-        return format_value(value, self.unit or "1")
+        return self.ticks.get(value) or format_value(value, self.unit or "1")
 
 
 _SCALES: Final = {"linear": svg.Linear, "log": svg.Logarithmic, "nines": svg.Nines}
@@ -121,31 +120,27 @@ def xy_chart(
     shown = [found for line in lines if (found := _shown(line, x, y)) is not None]
     if not shown:
         return Drawing("", f"{title}: nothing to show")
-    named = len(shown) > 1 if legend else True
+    named = not legend or len(shown) > 1
     bands = len(shown) <= BANDS_MAX
     x, y, upright = _chosen(shown, x, y, limit, bands=bands)
-    left = _LEFT_PX + (_UPRIGHT_TITLE_PX if upright else 0)
+    left = _left(upright)
     right = width - (_RIGHT_PX if legend else names_px([line.name for line in shown], width))
     top = _TOP_PX + (_LEGEND_PX - 4 if legend and named else 0)
     bottom = top + height
-    inset = 10 if any(line.dots for line in shown) else 0  # a dot at an end is whole
+    inset = _INSET_PX * any(line.dots for line in shown)  # a dot at an end is whole
     across, upward = _scale(x, left + inset, right - inset), _scale(y, bottom, top)
     parts = [
-        svg.y_axis(upward, y.ticks or {}, left=left, right=right, title=upright),
-        svg.x_axis(across, x.ticks or {}, top=top, bottom=bottom, title=x.title),
+        svg.y_axis(upward, y.ticks, left=left, right=right, title=upright),
+        svg.x_axis(across, x.ticks, top=top, bottom=bottom, title=x.title),
     ]
-    if limit is not None:
-        level = [(float(left), upward(limit)), (float(right), upward(limit))]
-        parts.append(svg.line(level, stroke=MUTED.light, dash="7 3"))
+    parts += _level(limit, upward, left, right)
     places = _legend(shown, left, top) if legend else _beside(shown, right + 10, upward, bottom)
-    for line, (name_x, name_y) in zip(shown, places, strict=True):
+    size, room = (svg.LABEL_PX, math.inf) if legend else (svg.NAME_PX, width - right - 14)
+    for line, place in zip(shown, places, strict=True):
         drawn = _marks(line, across, upward, colours, bands=bands)
-        if named:
-            words = line.name if legend else svg.shortened(line.name, width - right - 14)
-            size = svg.LABEL_PX if legend else svg.NAME_PX
-            fill = colours[line.name].light
-            drawn.append(svg.text(name_x, name_y, words, size=size, bold=True, fill=fill))
-        parts.append(svg.of_stack(line.name, *drawn))
+        words, fill = svg.shortened(line.name, room), colours[line.name].light
+        name = svg.text(*place, words, size=size, bold=True, fill=fill) if named else ""
+        parts.append(svg.of_stack(line.name, *drawn, name))
     said = f"Line chart, {title}; {'; '.join(_said(line, x, y) for line in shown)}"
     return svg.drawing(parts, said, width=width, height=bottom + _BELOW_PX)
 
@@ -155,7 +150,7 @@ def panels(
 ) -> Drawing:
     """A small chart for each line, all with the same axes."""
     x, y, upright = _chosen(lines, x, y, None, bands=True, count=_PANEL_TICKS)
-    left = _LEFT_PX + (_UPRIGHT_TITLE_PX if upright else 0)
+    left = _left(upright)
     width = (WIDE_PX - left - _RIGHT_PX - _PANEL_GAP_PX * (columns - 1)) / columns
     row_height = _PANEL_NAME_PX + _PANEL_PX + 30
     parts = []
@@ -163,10 +158,10 @@ def panels(
         row, column = divmod(index, columns)
         start, top = left + column * (width + _PANEL_GAP_PX), row * row_height + _PANEL_NAME_PX
         across, upward = _scale(x, start, start + width), _scale(y, top + _PANEL_PX, top)
-        labels = dict.fromkeys(y.ticks or {}, "") if column else y.ticks or {}
+        labels = dict.fromkeys(y.ticks, "") if column else y.ticks
         axis_title = None if column else upright
         parts.append(svg.y_axis(upward, labels, left=start, right=start + width, title=axis_title))
-        parts.append(svg.x_axis(across, x.ticks or {}, top=top, bottom=top + _PANEL_PX))
+        parts.append(svg.x_axis(across, x.ticks, top=top, bottom=top + _PANEL_PX))
         name = svg.name_text(start, top - 14, line.name, anchor="start", width_px=width)
         alone = {line.name: colours[line.name]}
         parts.append(svg.of_stack(line.name, name, *_marks(line, across, upward, alone, bands=True)))
@@ -174,6 +169,16 @@ def panels(
     parts.append(svg.text((left + WIDE_PX - _RIGHT_PX) / 2, bottom + 6, x.title, anchor="middle"))
     said = f"Line charts, {title}; {'; '.join(_said(line, x, y) for line in lines)}"
     return svg.drawing(parts, said, width=WIDE_PX, height=bottom + 16)
+
+
+def _left(upright: str | None) -> int:
+    return _LEFT_PX + (_UPRIGHT_TITLE_PX if upright else 0)
+
+
+def _level(limit: float | None, upward: svg.Scale, left: float, right: float) -> Iterator[str]:
+    if limit is not None:
+        y = upward(limit)
+        yield svg.line([(left, y), (right, y)], stroke=MUTED.light, dash="7 3")
 
 
 def _shown(line: Line, x: Axis, y: Axis) -> Line | None:
@@ -198,24 +203,38 @@ def _chosen(
 def _ended(axis: Axis, values: Sequence[float], count: int) -> tuple[Axis, str]:
     """The axis with its ends and labels, and the label of its unit; what an axis has is kept."""
     if axis.kind == "log":
-        ticks, divisor, label = svg.log_ticks(min(values), max(values)), 1.0, ""
-        low, high = min(*values, ticks[0]), max(*values, ticks[-1])
-        ticks = ticks[:: math.ceil(len(ticks) / _TICKS_LOG_MAX)]
+        low, high, labels, label = _log_ends(axis, values)
     else:
-        low = min(0.0, *values) if axis.low is None else axis.low
-        high = max(*values, low) if axis.high is None else axis.high
-        high = high if high > low else low + 1.0  # without a length, an axis cannot be drawn
-        scale = scale_for(axis.unit or "1", high)
-        divisor, label = scale.divisor, "per second" if scale.label == "/s" else scale.label
-        ticks = svg.linear_ticks(low / divisor, high / divisor, count)
-        if axis.high is None and ticks[-1] * divisor < high * (1 - 1e-9):
-            ticks.append(2 * ticks[-1] - ticks[-2])  # the largest value can be read off
-        high = ticks[-1] * divisor if axis.high is None else high
-    write = tick_text if axis.kind == "log" and axis.unit == "ns" else svg.number
-    write = svg.short_number if write is svg.number and ticks[-1] >= _SHORT_FROM else write
-    labels = axis.ticks or {tick * divisor: write(tick) for tick in ticks}
+        low, high, labels, label = _linear_ends(axis, values, count)
     low, high = axis.low if axis.low is not None else low, axis.high if axis.high is not None else high
-    return replace(axis, low=low, high=high, ticks=labels), label
+    return replace(axis, low=low, high=high, ticks=axis.ticks or labels), label
+
+
+_Ends = tuple[float, float, dict[float, str], str]
+
+
+def _log_ends(axis: Axis, values: Sequence[float]) -> _Ends:
+    ticks = svg.log_ticks(min(values), max(values))
+    low, high = min(*values, ticks[0]), max(*values, ticks[-1])
+    write = tick_text if axis.unit == "ns" else _write(ticks)
+    return low, high, {tick: write(tick) for tick in ticks[:: math.ceil(len(ticks) / _TICKS_LOG_MAX)]}, ""
+
+
+def _linear_ends(axis: Axis, values: Sequence[float], count: int) -> _Ends:
+    low = min(0.0, *values) if axis.low is None else axis.low
+    high = max(*values, low) if axis.high is None else axis.high
+    high = high if high > low else low + 1.0  # without a length, an axis cannot be drawn
+    scale = scale_for(axis.unit or "1", high)
+    divisor, label = scale.divisor, "per second" if scale.label == "/s" else scale.label
+    ticks = svg.linear_ticks(low / divisor, high / divisor, count)
+    if axis.high is None and ticks[-1] * divisor < high * (1 - 1e-9):
+        ticks.append(2 * ticks[-1] - ticks[-2])  # the largest value can be read off
+    write = _write(ticks)
+    return low, ticks[-1] * divisor, {tick * divisor: write(tick) for tick in ticks}, label
+
+
+def _write(ticks: Sequence[float]) -> Callable[[float], str]:
+    return svg.short_number if ticks[-1] >= _SHORT_FROM else svg.number
 
 
 def _scale(axis: Axis, start_px: float, stop_px: float) -> svg.Scale:
@@ -233,9 +252,7 @@ def _marks(
         high = [(across(a), upward(c)) for a, _, c in line.band]
         drawn.append(svg.band(low, high, fill=fill))
     points = [(across(a), upward(b)) for a, b in line.points]
-    if line.style == "steps":
-        corners = [(after[0], before[1]) for before, after in pairwise(points)]
-        points = [point for pair in zip(points, [*corners, points[-1]], strict=True) for point in pair]
+    points = _stepped(points) if line.style == "steps" else points
     dots = [(across(a), upward(b)) for a, b in line.dots]
     if line.style == "dots":
         dots += points
@@ -246,6 +263,11 @@ def _marks(
         opacity = None if line.style == "dots" else 0.7
         drawn.append(svg.dots(dots, radius=_DOT_PX, fill=fill, opacity=opacity))
     return drawn
+
+
+def _stepped(points: Sequence[Point]) -> list[Point]:
+    corners = [(after[0], before[1]) for before, after in pairwise(points)]
+    return [point for pair in zip(points, [*corners, points[-1]], strict=True) for point in pair]
 
 
 def _beside(lines: Sequence[Line], x: float, upward: svg.Scale, bottom: float) -> list[Point]:
