@@ -52,7 +52,7 @@ TANGLED = {
     "src/strata/report/svg.py: log_ticks": 18,
     "src/strata/report/workload_section.py: _blocks": 18,
     "src/strata/results/store.py: read_trial": 16,
-    "src/strata/results/troubles.py: event_failures": 20,
+    "src/strata/results/failure_reasons.py: event_failures": 20,
     "src/strata/rules/redundancy.py: _shared_disks": 16,
     "src/strata/statistics/effects.py: interactions": 16,
     "src/strata/statistics/survival_pair.py: _probe_rows": 17,
