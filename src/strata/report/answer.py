@@ -69,7 +69,7 @@ def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
 
 
 @dataclass(frozen=True)
-class Standing:
+class MetricStanding:
     """One metric of a workload: the best stack, and all others against it, best first.
 
     Attributes:
@@ -106,7 +106,7 @@ class Answer:
     sentence: Text
     qualified: tuple[Text, ...] = ()
     others: tuple[Text, ...] = ()
-    standing: Standing | None = None
+    standing: MetricStanding | None = None
 
     @property
     def leaders(self) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class Answer:
 
 def standings(
     results: StudyResults, workload: str, kinds: Sequence[MetricKind] | None = None
-) -> list[Standing]:
+) -> list[MetricStanding]:
     """The stacks' standings by metrics of a workload, by default its leading ones; empty without results."""
     chosen = results.leading(workload) if kinds is None else kinds
     found = []
@@ -132,12 +132,12 @@ def standings(
         out = {stack: results.unranked(stack, workload) for stack in results.summaries(workload, kind.name)}
         unranked = {stack: why for stack, why in out.items() if why}
         others = tuple(against[stack] for stack in rest if stack in against)
-        found.append(Standing(kind, best, others, unranked))
+        found.append(MetricStanding(kind, best, others, unranked))
     return found
 
 
 def answer(
-    results: StudyResults, workload: str, found: Sequence[Standing], against: Mapping[str, str] = {}
+    results: StudyResults, workload: str, found: Sequence[MetricStanding], against: Mapping[str, str] = {}
 ) -> Answer:
     """A workload's results in words; ``against`` has what speaks against stacks (`objections`)."""
     if not found:
@@ -216,7 +216,9 @@ def surety(answers: Sequence[Answer]) -> list[Text]:
     return [said(sentences[kind], workload_names(found)) for kind, found in kinds.items() if found]
 
 
-def _sentence(results: StudyResults, standing: Standing, workload: str, against: Mapping[str, str]) -> Text:
+def _sentence(
+    results: StudyResults, standing: MetricStanding, workload: str, against: Mapping[str, str]
+) -> Text:
     def leads(stack: str) -> StackName:
         return StackName(stack, against.get(stack, ""))
 
@@ -261,7 +263,7 @@ def _clause(each: Comparison, kind: MetricKind, place: str, *, first: bool) -> T
     return said("that of {} is {} as {}{}", StackName(each.stack), how_much, long, sure)
 
 
-def _qualifications(standing: Standing) -> list[Text]:
+def _qualifications(standing: MetricStanding) -> list[Text]:
     sentences = _unranked(standing)
     rivals: list[Text] = [
         said(
@@ -288,7 +290,7 @@ def _qualifications(standing: Standing) -> list[Text]:
     return sentences
 
 
-def _unranked(standing: Standing) -> list[Text]:
+def _unranked(standing: MetricStanding) -> list[Text]:
     stacks: dict[str, list[Text]] = {}
     for stack, why in standing.unranked.items():
         stacks.setdefault(why, []).append(StackName(stack))

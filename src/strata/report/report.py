@@ -14,7 +14,7 @@ from strata.errors import ResultError
 from strata.model.study import Study
 from strata.model.study_record import WorkloadRecord
 from strata.model.warning import NOT_DURABLE
-from strata.report.answer import Answer, Standing, answer, chosen_metrics, objections, standings
+from strata.report.answer import Answer, MetricStanding, answer, chosen_metrics, objections, standings
 from strata.report.origin import origin
 from strata.results.capabilities import Capabilities
 from strata.results.declared import declared_study
@@ -70,7 +70,7 @@ class Report:
         return {**risky, **objections(self.asked)}
 
     @cached_property
-    def standings(self) -> dict[str, list[Standing]]:
+    def standings(self) -> dict[str, list[MetricStanding]]:
         """The stacks' standings by the shown metrics, for each workload."""
         return {
             workload: standings(self.results, workload, chosen_metrics(self.results, workload, self.metrics))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from strata.model.metric import metric_title
 from strata.report import figures
-from strata.report.answer import TAILS_MAX, Standing
+from strata.report.answer import TAILS_MAX, MetricStanding
 from strata.report.costs import costs, counts_table
 from strata.report.document import (
     PAGES,
@@ -99,7 +99,7 @@ def _checks(results: StudyResults, workload: str) -> Iterator[Block]:
         yield Fold("Validity checks: whether these numbers can be trusted", blocks)
 
 
-def comparison_table(report: Report, workload: str, standing: Standing) -> Table:
+def comparison_table(report: Report, workload: str, standing: MetricStanding) -> Table:
     """A metric of every stack, with what speaks against the stacks beside their rank."""
     results, kind = report.results, standing.kind
     summaries = results.summaries(workload, kind.name)
