@@ -159,22 +159,28 @@ class Experiment:
         while not self.interrupted and (wanted := strategy.next(tried)):
             if not tried and not math.isinf(self.budget_s):
                 self.say(self._first_words(strategy.cells, wanted))
-            waiting = [variation.tried(note=UNTRIED) for variation in wanted]
-            for number, variation in enumerate(wanted, start=1):
-                why = f": {variation.why}" if variation.why else ""
-                self.say(f"[{number} of {len(wanted)}] {variation.name}{why}")
-                try:
-                    waiting[number - 1] = self._tried(strategy, variation)
-                except (Interrupted, KeyboardInterrupt):
-                    self.interrupted = True
-                    break
-                keep_finding(self.folder, strategy.finding([*tried, *waiting], whole=False))
-            tried += waiting
+            tried += self._tried_round(strategy, tried, wanted)
         found = strategy.finding(tried, whole=not any(each.note == UNTRIED for each in tried))
         keep_finding(self.folder, found)
         is_judged = any(each.verdict for each in tried if each.changes or each.values or each.kernel)
         if not (is_judged or found.whole or self.interrupted):
             self._refuse_budget(strategy.cells)
+        return found
+
+    def _tried_round(
+        self, strategy: Strategy, before: Sequence[Tried], wanted: Sequence[Variation]
+    ) -> list[Tried]:
+        """The outcomes of one round's variations; what an interruption left is untried."""
+        found = [variation.tried(note=UNTRIED) for variation in wanted]
+        for number, variation in enumerate(wanted, start=1):
+            why = f": {variation.why}" if variation.why else ""
+            self.say(f"[{number} of {len(wanted)}] {variation.name}{why}")
+            try:
+                found[number - 1] = self._tried(strategy, variation)
+            except (Interrupted, KeyboardInterrupt):
+                self.interrupted = True
+                break
+            keep_finding(self.folder, strategy.finding([*before, *found], whole=False))
         return found
 
     def _tried(self, strategy: Strategy, variation: Variation) -> Tried:

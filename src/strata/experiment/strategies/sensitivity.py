@@ -9,7 +9,7 @@ seed, as everywhere, and each seed keeps its drive but for the value. Weights ne
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -87,7 +87,8 @@ def weights_tried(results: StudyResults, advice: Advice) -> tuple[list[Uncertain
     if len(names) < 2:
         return [], []
     baseline, seeds = scorer.baseline(evidence.stacks), evidence.common_seeds(evidence.stacks)
-    weights, found = [], []
+    weights: list[Uncertain] = []
+    found: list[Tried] = []
     for name in names:
         mine = [part for part in evidence.parts if part.weight == name]
         rest = [part for part in evidence.parts if part.weight != name]
@@ -100,17 +101,7 @@ def weights_tried(results: StudyResults, advice: Advice) -> tuple[list[Uncertain
             )
             for parts in (mine, rest)
         ]
-        weight = Uncertain(
-            quantity=f"weights.{name}",
-            kind="weight",
-            words=f"weight of {name}",
-            unit="share",
-            stated=sum(part.share for part in mine),
-            low=0.0,
-            high=1.0,
-            known="chosen",
-            source="any weight",
-        )
+        weight = _weight(name, sum(part.share for part in mine))
 
         def tried(share: float, weight: Uncertain = weight, times: list[dict[str, float]] = times) -> Tried:
             score = {stack: share * times[0][stack] + (1 - share) * times[1][stack] for stack in times[0]}
@@ -121,12 +112,32 @@ def weights_tried(results: StudyResults, advice: Advice) -> tuple[list[Uncertain
 
         weights.append(weight)
         for end in weight.ends:
-            found.append(tried(end))
-            does_flip, stays, flips = found[-1].ratio < 1, weight.stated, end
-            while does_flip and abs(flips - stays) > _WEIGHT_WITHIN:
-                found.append(at := tried((stays + flips) / 2))
-                stays, flips = (stays, at.value) if at.ratio < 1 else (at.value, flips)
+            found += _halved(tried, weight.stated, end)
     return weights, found
+
+
+def _halved(tried: Callable[[float], Tried], stated: float, end: float) -> list[Tried]:
+    """The end of a weight's range; if that flips the answer, also the shares that narrow down where."""
+    found = [tried(end)]
+    does_flip, stays, flips = found[-1].ratio < 1, stated, end
+    while does_flip and abs(flips - stays) > _WEIGHT_WITHIN:
+        found.append(at := tried((stays + flips) / 2))
+        stays, flips = (stays, at.value) if at.ratio < 1 else (at.value, flips)
+    return found
+
+
+def _weight(name: str, stated: float) -> Uncertain:
+    return Uncertain(
+        quantity=f"weights.{name}",
+        kind="weight",
+        words=f"weight of {name}",
+        unit="share",
+        stated=stated,
+        low=0.0,
+        high=1.0,
+        known="chosen",
+        source="any weight",
+    )
 
 
 def best_two(score: dict[str, float], leaders: Sequence[str]) -> tuple[str, str]:
