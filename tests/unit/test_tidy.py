@@ -72,7 +72,6 @@ SHARED = {
     "Measured",
     "Pattern",
     "Shape",
-    "Standing",
     "Subject",
     "Summary",
 }
