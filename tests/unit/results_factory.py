@@ -120,7 +120,7 @@ class EventLog:
                 "dirty_bytes": (seconds % 7) << 20,
                 "writeback_bytes": (seconds % 3) << 20,
                 "cached_bytes": 300 << 20,
-                "available_bytes": 500 << 20,
+                "available_bytes": (500 - seconds % 7) << 20,
             },
             cpu={"user_ns": 0, "system_ns": 0, "idle_ns": self.now_ns, "iowait_ns": 0},
         )

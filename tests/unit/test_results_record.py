@@ -65,6 +65,8 @@ def test_the_account_is_of_the_measured_window_alone(record: ResultRecord) -> No
     assert account["reads"] == int(60 + 344 * 0.35) * 60 // 4
     assert record.phases_ns["measure"] == 60_000_000_000
     assert record.samples.count == 60
+    assert record.samples.dirty_bytes_max == 6 << 20
+    assert record.samples.available_bytes_min == 494 << 20
 
 
 def test_the_readings_of_the_measuring_step_count_however_late_they_were_taken(tmp_path: Path) -> None:
