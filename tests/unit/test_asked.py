@@ -52,7 +52,7 @@ def folder_of(path: Path, **asked: object) -> Path:
     folder = made_results(path / "results", stacks=3, workloads=2, seeds=6, gains=GAINS)
     known = json.loads(folder.study_path.read_text())
     folder.study_path.write_text(json.dumps(known | asked))
-    titles = {each["name"]: each["title"] for each in known["stacks"]}
+    titles = {name: stack["title"] for name, stack in known["stacks"].items()}
     write_capabilities(folder, CAN.model_copy(update={"study": known["name"], "stacks": titles}))
     return folder.path
 
