@@ -80,7 +80,7 @@ INSTEAD: Final = {
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
     "strata run gate.toml": Stand(more=("--trial", "*.commits.s1")),
-    "strata capabilities guests.toml": Stand(more=("--stack", "lvm")),
+    "strata capabilities guests.toml": Stand(more=("--stack", "lvm", "--results", "probed")),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
