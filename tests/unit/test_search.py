@@ -183,6 +183,12 @@ def test_mistakes_of_a_search_are_found_before_it_runs(tmp_path: Path) -> None:
         ),
         ('metric = "latency_ns_p99", below = "20ms"', 'metric = "seeks_per_operation"', "is at_most"),
         ('"20ms" }', '"20ms", within = "0.1%" }', "a rate is found within 0.5 % to 100 %"),
+        (
+            "[workloads.oltp]",
+            '[workloads.oltp-rate-9]\nworkload = "fio"\npreset = "random-read-4k"\nduration = "2s"\n'
+            "[workloads.oltp]",
+            '"oltp-rate-9" has the name of a probe of oltp',
+        ),
     ):
         assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
 

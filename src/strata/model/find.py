@@ -6,7 +6,7 @@ A search is of one stack with one seed. Its trials, the probes, are ordinary one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
@@ -102,8 +102,11 @@ def _limit_diagnostics(find: Find, load: Workload) -> Iterator[Diagnostic]:
         yield Diagnostic(cause, remedy=f"write for example {key} = {example}", key="find")
 
 
-def find_diagnostics(load: Workload) -> Iterator[Diagnostic]:
-    """The mistakes of a search."""
+def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterator[Diagnostic]:
+    """The mistakes of a search; ``others`` are the names of all workloads.
+
+    A command line names trials by their text, so no workload may be called as a probe is written.
+    """
     for tenant, member in load.tenants().items():
         if find_of(member.load) is not None:
             cause = f"the tenant {tenant} cannot search a rate while others run beside it"
@@ -118,3 +121,8 @@ def find_diagnostics(load: Workload) -> Iterator[Diagnostic]:
         cause = f"a search begins at a whole rate from 1 to {RATE_MAX:,}"
         yield Diagnostic(cause, remedy="round it", key="rate")
     yield from _limit_diagnostics(find, load)
+    for other in others:
+        rate = other.removeprefix(f"{name}-rate-")
+        if rate != other and rate.isdecimal():
+            cause = f'"{other}" has the name of a probe of {name}'
+            yield Diagnostic(cause, remedy="rename one of them", key="find")

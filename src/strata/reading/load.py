@@ -411,7 +411,7 @@ class _Reader:
             self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         self.found.extend(path, interval_diagnostics(workload))
-        self.found.extend(path, find_diagnostics(workload))
+        self.found.extend(path, find_diagnostics(name, workload, self.tables["workloads"]))
         self.check_places(workload, path)
         least_bytes = AMPLE_BYTES
         for whole in self.stacks.values():
