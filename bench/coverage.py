@@ -35,7 +35,7 @@ from strata.statistics.level import (
     once,
     resamples,
 )
-from strata.statistics.selftest import SHAPES, Shape, interval_of_means
+from strata.statistics.selftest import SHAPES, DistributionShape, interval_of_means
 
 Ends = tuple[Floats, Floats]
 
@@ -188,7 +188,10 @@ METHODS: Final[Mapping[str, Callable[[Drawn], Ends]]] = {
 
 
 def coverage_of_means(
-    shape: Shape, n: int, repetitions: int, methods: Mapping[str, Callable[[Drawn], Ends]] = METHODS
+    shape: DistributionShape,
+    n: int,
+    repetitions: int,
+    methods: Mapping[str, Callable[[Drawn], Ends]] = METHODS,
 ) -> dict[str, tuple[float, float]]:
     """By method, the interval's coverage of the mean, and its median width over that of Student's."""
     rng = np.random.default_rng(_SEED)
@@ -271,7 +274,7 @@ def coverage_of_percentiles(apart: str, n: int, repetitions: int) -> dict[str, f
     return {name: count / repetitions for name, count in held.items()}
 
 
-def coverage_without_pairs(shape: Shape, sizes: tuple[int, int], repetitions: int) -> float:
+def coverage_without_pairs(shape: DistributionShape, sizes: tuple[int, int], repetitions: int) -> float:
     """The coverage of the ratio of two stacks that share no seeds."""
     rng = np.random.default_rng(_SEED)
 

@@ -10,7 +10,7 @@ from typing import Any
 from made_results import made_record
 from strata.advice.advise import advise
 from strata.advice.model import Advice
-from strata.advice.uses import Need, Pattern, Use, Weight
+from strata.advice.uses import Need, Use, Weight, WorkloadPattern
 from strata.model.metric import Better, Metric
 from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.model.survival import VARIANTS
@@ -134,7 +134,7 @@ def weight(name: str, points: float, **metrics: float) -> Weight:
     """A weight that is measured by the workload of that name in ``KINDS``, or by any pgbench."""
     declared = dict(KINDS.get(name, {"workload": "pgbench"}))
     wanted = {key: (value,) for key, value in declared.items() if key != "workload"}
-    pattern = Pattern(declared["workload"], declared, wanted)
+    pattern = WorkloadPattern(declared["workload"], declared, wanted)
     return Weight(name, points, (pattern,), metrics or {"headline": 1}, f"what {name} stands for")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generated.markdown import block, code, codes, prose, table
-from strata.cli.man import EXIT_CODES, Command, CommandParameter, command_tree, walk
+from strata.cli.man import EXIT_CODES, CommandParameter, ManualPage, command_tree, walk
 
 _COMMON = frozenset({"--help", "--quiet"})
 
@@ -17,7 +17,7 @@ def part() -> str:
     text = ""
     for panel in dict.fromkeys(each.panel for each in root.commands):
         rows = [(_link(each), prose(each.summary)) for each in root.commands if each.panel == panel]
-        text += table((panel or "Command", ""), rows)
+        text += table((panel or "ManualPage", ""), rows)
     text += "Every command has `--help`, and `--quiet`, which prints only the result and errors.\n\n"
     return text + "".join(map(_section, _documented(root)))
 
@@ -27,23 +27,23 @@ def exit_codes() -> str:
     return table(("Exit code", "Meaning"), [(code(each.code), prose(each.meaning)) for each in EXIT_CODES])
 
 
-def _documented(root: Command) -> Iterator[Command]:
+def _documented(root: ManualPage) -> Iterator[ManualPage]:
     """All commands, the root's own options first."""
     return (each for each in walk(root) if each.words != root.words or _own(each.options))
 
 
-def _link(command: Command) -> str:
+def _link(command: ManualPage) -> str:
     return f"[`{command.name}`](#{'-'.join(command.words)})"
 
 
-def _section(command: Command) -> str:
+def _section(command: ManualPage) -> str:
     text = f"## `{command.name}`\n\n{prose(command.summary)}.\n\n"
     text += "".join(f"{prose(paragraph)}\n\n" for paragraph in command.description)
     text += block(command.usage)
     rows = [_row(each) for each in (*command.arguments, *_own(command.options))]
     text += table(("Argument or option", "Default", "Meaning"), rows)
     if command.commands:
-        text += table(("Command", ""), [(_link(each), prose(each.summary)) for each in command.commands])
+        text += table(("ManualPage", ""), [(_link(each), prose(each.summary)) for each in command.commands])
     return text + (block("\n".join(command.examples), "sh") if command.examples else "")
 
 

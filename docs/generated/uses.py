@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from generated.markdown import code, keys_table, prose, table
-from strata.advice.uses import Need, Pattern, Use, UseTable, WeightTable, bundled_uses
+from strata.advice.uses import Need, Use, UseTable, WeightTable, WorkloadPattern, bundled_uses
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ability
 
@@ -42,7 +42,7 @@ def _section(use: Use) -> str:
     )
 
 
-def _fits(patterns: Iterable[Pattern]) -> str:
+def _fits(patterns: Iterable[WorkloadPattern]) -> str:
     shown = []
     for pattern in patterns:
         declared = dict(pattern.declared)

@@ -26,7 +26,7 @@ from strata.diagnostics.registry import Registry
 from strata.disks.machine import mounts_under
 from strata.execution.display import LineDisplay
 from strata.execution.schedule import RETRIES
-from strata.experiment.run import Summary, run_study
+from strata.experiment.run import RunSummary, run_study
 from strata.experiment.survey import Survey, chosen_probes
 from strata.lab import Lab
 from strata.lab.boot import Power
@@ -167,7 +167,7 @@ def run_text(
     scripts: bool = False,
     jobs: int | None = None,
     retries: int = RETRIES,
-) -> Summary:
+) -> RunSummary:
     """Make the folder, and run a study in this process; its results are in ``folder/results``."""
     folder.mkdir(exist_ok=True)
     file = written(folder / "study.toml", text)

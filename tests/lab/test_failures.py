@@ -16,7 +16,7 @@ import pytest
 from lab_factory import bare_task, head, labs_of, left_in, records, run_text, shell_step, stacks
 
 from strata.errors import RunError
-from strata.experiment.run import Summary
+from strata.experiment.run import RunSummary
 from strata.lab import Lab
 from strata.model.trial import TrialKey
 from strata.results.events import read_events
@@ -64,7 +64,7 @@ def study() -> str:
 class Outcome:
     """The results of the study, and the cache that its labs ran in."""
 
-    summary: Summary
+    summary: RunSummary
     found: dict[str, ResultRecord]
     cache: Path
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from advice_studies import study
 from strata.model.metric import Better
 from strata.reading.claims import Claim
-from strata.statistics.claims import Finding, judge, results_subject
+from strata.statistics.claims import ClaimFinding, judge, results_subject
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults
 
@@ -26,7 +26,7 @@ def any_results(draw: st.DrawFn) -> StudyResults:
     return study({stack: {"mail": draw(values)} for stack in stacks}, better=better)
 
 
-def finding(results: StudyResults, **expect: object) -> Finding:
+def finding(results: StudyResults, **expect: object) -> ClaimFinding:
     tested = {"workload": "mail", "metric": "operations_per_s", **expect}
     claim = Claim.model_validate({"id": "it", "claim": "It is so.", "source": "a test", "expect": [tested]})
     [judged] = judge([claim], results, results_subject(results, {}))

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from strata.execution.display import Display
 from strata.execution.schedule import plan_study
-from strata.experiment.run import Summary, run_study
+from strata.experiment.run import RunSummary, run_study
 from strata.model.step import Step
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
@@ -114,7 +114,7 @@ def run_tiny(
     only: str | None = None,
     fresh: bool = False,
     jobs: int = 1,
-) -> Summary:
+) -> RunSummary:
     """Run the tiny study in ``folder``; its results are in ``folder/results``."""
     study = study_in(folder, text)
     shown = display or RecordingDisplay()

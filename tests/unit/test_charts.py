@@ -20,9 +20,9 @@ from strata.report.palette import PARTS, stack_colours
 from strata.report.xy import BANDS_MAX, HALF_PX, Axis, Line, tick_text, xy_chart
 from strata.results.record import Throughput
 from strata.statistics import curve as times
-from strata.statistics.curve import CURVE, Shape, percentile_band, shape_of
+from strata.statistics.curve import CURVE, HistogramShape, percentile_band, shape_of
 from strata.statistics.level import Distribution, distribution_of
-from strata.statistics.summary import Series, Summary, summarize
+from strata.statistics.summary import MetricSummary, Series, summarize
 
 S = 1_000_000_000
 
@@ -47,7 +47,7 @@ def lines_of(drawing: svg.Drawing, stack: str) -> list[ET.Element]:
     return [path for path in group_of(drawing, stack).iter("path") if path.get("fill") == "none"]
 
 
-def summaries(values: dict[str, list[float]]) -> dict[str, Summary]:
+def summaries(values: dict[str, list[float]]) -> dict[str, MetricSummary]:
     return {stack: summarize(Series(dict(enumerate(each, 1)))) for stack, each in values.items()}
 
 
@@ -263,7 +263,7 @@ def test_a_histogram_over_ratios_counts_every_value_in_its_bin() -> None:
 
 
 def test_distributions_have_a_row_per_stack_and_say_their_medians() -> None:
-    shape = Shape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6)
+    shape = HistogramShape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6)
     for count in (1, 20):
         shapes = {f"stack-{number}": shape for number in range(count)}
         drawing = charts.distributions(shapes, "latency", stack_colours(list(shapes)))

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from strata.actions import check as checking
 from strata.cli import app
-from strata.cli.man import EXIT_CODES, Command, command_tree, manual_page, page_name, walk
+from strata.cli.man import EXIT_CODES, ManualPage, command_tree, manual_page, page_name, walk
 from strata.cli.output import is_quiet
 from strata.cli.tree import COMMANDS_BY_PANEL, COMMANDS_OF_GROUPS, HIDDEN, RENAMED
 from strata.results.store import ResultsFolder
@@ -388,7 +388,7 @@ def test_a_manual_page_says_all_that_the_help_does() -> None:
 
 
 def test_a_line_that_roff_would_take_for_a_request_is_text() -> None:
-    odd = Command(
+    odd = ManualPage(
         words=("strata",),
         panel="",
         summary=".TH is \\fI no -request",

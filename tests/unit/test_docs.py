@@ -13,7 +13,7 @@ import pytest
 from doc_exceptions import INSTEAD, NOT_RUN
 from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
 from doc_pages import ROOT, Page, command_of, files, pages
-from strata.cli.man import Command, command_tree
+from strata.cli.man import ManualPage, command_tree
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 
@@ -23,7 +23,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MUL
 LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def unknown(text: str, root: Command) -> str | None:
+def unknown(text: str, root: ManualPage) -> str | None:
     """The first part of a command that does not exist, or None; placeholders count as filled in."""
     program, *words = shlex.split(text.removeprefix("sudo ").replace("[", " ").replace("]", " "))
     if program == "make":

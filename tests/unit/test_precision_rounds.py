@@ -15,7 +15,7 @@ from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, s
 
 from record_hashes import forget, hashes
 from strata.errors import RunError
-from strata.experiment.run import Summary, run_study
+from strata.experiment.run import RunSummary, run_study
 from strata.experiment.strategies.precision import with_more_seeds
 from strata.model.step import Step
 from strata.model.trial import CellKey, TrialKey
@@ -46,7 +46,7 @@ def noisy(spread: Mapping[str, float]) -> FakeRunner:
     return FakeRunner(output=output)
 
 
-def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> Summary:
+def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> RunSummary:
     display = options.pop("display", RecordingDisplay())
     return run_study(study_in(folder, text), folder / "results", runner, display, **{"jobs": 1, **options})
 

@@ -17,7 +17,7 @@ from made_results import made_record
 from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
-from strata.experiment.run import Summary, run_study
+from strata.experiment.run import RunSummary, run_study
 from strata.model.find import Find
 from strata.model.study_record import WorkloadRecord
 from strata.model.trial import CellKey, TrialKey
@@ -40,7 +40,7 @@ RATE_FOUND = "transactions_within_target_per_s"
 SCATTER = {1: 1.0, 2: 1.07, 3: 0.95, 4: 1.02, 5: 0.98, 6: 1.04}
 
 
-def run(folder: Path, runner: FakeRunner, text: str = TEXT, **options: Any) -> Summary:
+def run(folder: Path, runner: FakeRunner, text: str = TEXT, **options: Any) -> RunSummary:
     folder.mkdir(exist_ok=True)
     display = options.pop("display", RecordingDisplay())
     return run_study(study_in(folder, text), folder / "results", runner, display, **{"jobs": 1, **options})

@@ -19,7 +19,7 @@ from strata.errors import ResultError
 from strata.validation import SUBJECT_NAMES
 from strata.validation.measured import compare, demerit, model_ns, read_measured
 from strata.validation.page import render
-from strata.validation.subject import Examined, ModelCheck, near, totals, within
+from strata.validation.subject import ExaminedSubject, ModelCheck, near, totals, within
 from strata.validation.subjects import SUBJECTS, examine
 from strata.validation.subjects.flash import analytic
 from strata.validation.subjects.published import judge
@@ -129,7 +129,7 @@ def test_totals_tell_predictions_from_what_is_read_back() -> None:
         ModelCheck("c", "1", "2", "noted", basis="recalled"),
     )
 
-    lines = totals([Examined("one", "One", "Text.", checks)]).splitlines()
+    lines = totals([ExaminedSubject("one", "One", "Text.", checks)]).splitlines()
 
     assert lines == [
         "3 checks: 2 passed, 1 noted",
@@ -153,8 +153,8 @@ def test_an_unknown_subject_gets_the_nearest_name() -> None:
     assert "flush" in str(caught.value.remedy)
 
 
-def failing() -> Examined:
-    return Examined(
+def failing() -> ExaminedSubject:
+    return ExaminedSubject(
         "one", "One", "Text.", (ModelCheck("a < b", "1", "2", "failed"), ModelCheck("c", "1", "1", "passed"))
     )
 

@@ -160,7 +160,7 @@ def run_question(study: Study, jobs: int | None = None, listener: Listener = NOB
 
 
 @dataclass(frozen=True)
-class Chosen:
+class AskedChoice:
     """An answer: the advice, each stack's facts, and the stack to build with the commands that build it."""
 
     results: StudyResults
@@ -170,14 +170,14 @@ class Chosen:
     commands: Sequence[str]
 
 
-def answer(study: Study, folder: ResultsFolder) -> Chosen:
+def answer(study: Study, folder: ResultsFolder) -> AskedChoice:
     """Answer the use that the study asks of its results."""
     results, capabilities = gather(folder), read_capabilities(folder)
     advice = answer_of(results, capabilities)
     assert advice is not None, "the file has a use"
     stack = stack_to_build(advice)
     commands = build_commands(study, stack) if stack else []
-    return Chosen(results, advice, facts_of(study, capabilities), stack, commands)
+    return AskedChoice(results, advice, facts_of(study, capabilities), stack, commands)
 
 
 def stack_to_build(advice: Advice) -> str | None:
@@ -199,7 +199,7 @@ class Changes:
 def changes(  # noqa: PLR0917
     study: Study,
     folder: ResultsFolder,
-    chosen: Chosen,
+    chosen: AskedChoice,
     budget_s: float,
     jobs: int | None = None,
     listener: Listener = NOBODY,

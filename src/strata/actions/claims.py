@@ -13,7 +13,7 @@ from strata.errors import StudyError
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
-from strata.reading.claims import SUFFIX, Subject, read_claims, subject_of
+from strata.reading.claims import SUFFIX, ClaimSubject, read_claims, subject_of
 from strata.reading.load import load_study
 from strata.report.findings import what_if_sentence
 from strata.results.findings import findings_of
@@ -32,7 +32,7 @@ class ReadClaims:
     judged: list[Judgement]
     name: str
     question: str
-    subject: Subject
+    subject: ClaimSubject
     source: Study | StudyResults
     file: Path
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from strata.printable import in_json
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedDisk:
     disk: Disk
     uses: tuple[DiskUse, ...]
     content: tuple[Signature, ...] | None  # None: not read, because the disk is in use or cannot be opened
@@ -45,7 +45,7 @@ class Examined:
         return self.disk.erase_name if self.content and not self.reasons else None
 
 
-def examine_disks(name: str | None = None) -> list[Examined]:
+def examine_disks(name: str | None = None) -> list[ExaminedDisk]:
     """Each disk with its content, users and health, or only one by name, path or serial number.
 
     Raises ToolError if there is none of the name.
@@ -65,7 +65,7 @@ def examine_disks(name: str | None = None) -> list[Examined]:
     return [_examined(machine, each, usage) for each in found]
 
 
-def _examined(machine: Machine, disk: Disk, usage: Usage) -> Examined:
+def _examined(machine: Machine, disk: Disk, usage: Usage) -> ExaminedDisk:
     uses = usage.of(disk)
     reasons = judged(machine, disk, usage, {"the root filesystem": Path("/")}, uses)
     content: tuple[Signature, ...] | None = None
@@ -75,4 +75,4 @@ def _examined(machine: Machine, disk: Disk, usage: Usage) -> Examined:
             reasons += judged_groups(content, usage)
         except LabError as error:
             reasons.append(Reason(error.cause, error.remedy or ""))
-    return Examined(disk, tuple(uses), content, health(machine, disk), tuple(reasons))
+    return ExaminedDisk(disk, tuple(uses), content, health(machine, disk), tuple(reasons))

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
-from strata.experiment.run import Summary, run_study
+from strata.experiment.run import RunSummary, run_study
 from strata.experiment.survey import Survey
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
@@ -72,7 +72,7 @@ NOBODY: Final = Listener()
 class Ran:
     """A run's summary and results, and whether the failures of ``[survival]`` were tried to the end."""
 
-    summary: Summary
+    summary: RunSummary
     folder: ResultsFolder
     survived: bool = True
 

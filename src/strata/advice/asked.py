@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from strata.advice.advise import advise
 from strata.advice.model import Advice
-from strata.advice.uses import HEADLINE, Pattern, Use, Weight, bundled_uses, requiring
+from strata.advice.uses import HEADLINE, Use, Weight, WorkloadPattern, bundled_uses, requiring
 from strata.model.study_record import WorkloadRecord
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities
@@ -73,6 +73,6 @@ def _every_workload(snapshot: StudySnapshot) -> Use:
     )
 
 
-def _pattern(load: WorkloadRecord) -> Pattern:
+def _pattern(load: WorkloadRecord) -> WorkloadPattern:
     wanted = {key: (value,) for key, value in load.keys.items() if key != "workload"}
-    return Pattern(load.workload, {"workload": load.workload}, wanted)
+    return WorkloadPattern(load.workload, {"workload": load.workload}, wanted)

@@ -15,7 +15,7 @@ from strata.results.capabilities import Verdict
 from strata.results.record import TimeDomain
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import PRACTICAL_ZONE
-from strata.statistics.summary import Summary
+from strata.statistics.summary import MetricSummary
 
 EITHER_ZONE: Final = 0.1
 """To advise *take either*, the evidence must exclude a larger difference. A judgement."""
@@ -186,7 +186,7 @@ class Advice:
     coverage: tuple[Coverage, ...]
     covered: float
     parts: tuple[Part, ...]
-    measured: tuple[Mapping[str, Summary], ...]
+    measured: tuple[Mapping[str, MetricSummary], ...]
     seeds: tuple[int, ...]
     missing: tuple[MissingCapability, ...]
     worse: tuple[Worse, ...]

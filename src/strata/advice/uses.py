@@ -47,7 +47,7 @@ _INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": 
 
 
 @dataclass(frozen=True)
-class Pattern:
+class WorkloadPattern:
     """The condition on a workload.
 
     Attributes:
@@ -80,7 +80,9 @@ class Pattern:
         return value[0] if several else value
 
 
-def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
+def read_pattern(
+    diagnostics: Diagnostics, catalogue: Catalogue, value: Any, path: Path
+) -> WorkloadPattern | None:
     """Read one of a weight's ``fits``; None with mistakes, which are reported."""
     if not isinstance(value, Mapping):
         diagnostics.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
@@ -105,7 +107,7 @@ def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, pat
         values = _values(diagnostics, kind, field, each, (*path, given))
         sound = sound and values is not None
         wanted[field] = values or ()
-    return Pattern(name, dict(value), wanted) if sound else None
+    return WorkloadPattern(name, dict(value), wanted) if sound else None
 
 
 def _field(kind: type[Workload], key: str) -> str | None:
@@ -224,7 +226,7 @@ class Weight:
 
     name: str
     weight: float
-    fits: tuple[Pattern, ...]
+    fits: tuple[WorkloadPattern, ...]
     metrics: Mapping[str, float]
     why: str
 
@@ -341,10 +343,10 @@ def _read_use(name: str, value: Any, diagnostics: Diagnostics, catalogue: Catalo
 
 def _patterns(
     value: Any, diagnostics: Diagnostics, catalogue: Catalogue, path: tuple[str, ...]
-) -> dict[str, list[Pattern]]:
+) -> dict[str, list[WorkloadPattern]]:
     """The patterns of the weights; the model reports values of a wrong shape."""
     weights = value.get("weights") if isinstance(value, Mapping) else None
-    found: dict[str, list[Pattern]] = {}
+    found: dict[str, list[WorkloadPattern]] = {}
     for name, each in weights.items() if isinstance(weights, Mapping) else ():
         fits = each.get("fits") if isinstance(each, Mapping) else None
         for index, declared in enumerate(fits if isinstance(fits, list) else ()):

@@ -142,7 +142,7 @@ def _answer(study: Study, file: Path, budget_s: float, jobs: int | None, *, as_j
         raise typer.Exit(INTERRUPTED_EXIT)
 
 
-def _print_rest(chosen: asking.Chosen, changes: asking.Changes, again: str) -> None:
+def _print_rest(chosen: asking.AskedChoice, changes: asking.Changes, again: str) -> None:
     console, advice = stdout(), chosen.advice
     if changes.finding is not None:
         console.print(Text("\nWhat would change the answer, the nearest first:"))

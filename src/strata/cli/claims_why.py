@@ -14,7 +14,7 @@ from strata.errors import ResultError, StrataError
 from strata.experiment.strategies.what_if import WhatIf, candidates
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.reading.claims import Claim, Subject
+from strata.reading.claims import Claim, ClaimSubject
 from strata.reading.load import load_study
 from strata.report.document import Document
 from strata.report.findings import proposed, what_if, what_if_sentence
@@ -34,7 +34,7 @@ class WhatIfOptions:
 
 
 def of_results(
-    path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: WhatIfOptions
+    path: Path, results: StudyResults, subject: ClaimSubject, judged: Judgement, asked: WhatIfOptions
 ) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     budget_s = seconds_of(asked.budget, "--budget")

@@ -50,11 +50,11 @@ def man(
         notes().print(f"wrote {len(wrote)} pages; the first: man -l {wrote[0]}", soft_wrap=True)
 
 
-def page_name(command: Command) -> str:
+def page_name(command: ManualPage) -> str:
     return "-".join(command.words)
 
 
-def manual_page(command: Command, root: Command) -> str:
+def manual_page(command: ManualPage, root: ManualPage) -> str:
     """A command's page in roff with the macros of man(7)."""
     name = page_name(command)
     above = [each for each in walk(root) if command in each.commands]
@@ -132,7 +132,7 @@ class CommandParameter:
 
 
 @dataclass(frozen=True)
-class Command:
+class ManualPage:
     words: tuple[str, ...]  # ("strata", "lab", "build")
     panel: str  # of the overview of `strata --help`; empty below a group
     summary: str  # one line, without a full stop
@@ -141,14 +141,14 @@ class Command:
     arguments: tuple[CommandParameter, ...]
     options: tuple[CommandParameter, ...]
     examples: tuple[str, ...]
-    commands: tuple[Command, ...]
+    commands: tuple[ManualPage, ...]
 
     @property
     def name(self) -> str:
         return " ".join(self.words)
 
 
-def command_tree(*, hidden: bool = False) -> Command:
+def command_tree(*, hidden: bool = False) -> ManualPage:
     """Strata's whole command line; also its hidden commands, or without them."""
     from strata.cli import app  # noqa: PLC0415  which imports this module's command
 
@@ -157,14 +157,14 @@ def command_tree(*, hidden: bool = False) -> Command:
     return _command(root, context, ("strata",), hidden=hidden)
 
 
-def walk(command: Command) -> Iterator[Command]:
+def walk(command: ManualPage) -> Iterator[ManualPage]:
     """A command and all commands below it, in the order of the overview."""
     yield command
     for each in command.commands:
         yield from walk(each)
 
 
-def _command(command: Any, context: typer.Context, words: tuple[str, ...], *, hidden: bool) -> Command:
+def _command(command: Any, context: typer.Context, words: tuple[str, ...], *, hidden: bool) -> ManualPage:
     summary, *description = _paragraphs(command.help or "")
     shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
     options = tuple(_parameter(each, context) for each in shown if isinstance(each, TyperOption))
@@ -175,7 +175,7 @@ def _command(command: Any, context: typer.Context, words: tuple[str, ...], *, hi
             if found is not None and (hidden or not found.hidden):
                 inner = typer.Context(found, parent=context, info_name=name)
                 below.append(_command(found, inner, (*words, name), hidden=hidden))
-    return Command(
+    return ManualPage(
         words=words,
         panel=getattr(command, "rich_help_panel", None) or "",
         summary=summary.removesuffix("."),

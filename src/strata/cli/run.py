@@ -31,7 +31,7 @@ from strata.cli.parameters import (
 )
 from strata.errors import StudyError
 from strata.execution.schedule import RETRIES
-from strata.experiment.run import Summary
+from strata.experiment.run import RunSummary
 from strata.model.consent import consent
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -182,7 +182,7 @@ def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None
         console.print(Text(f"Next: strata report {shlex.quote(str(place))}"), soft_wrap=True)
 
 
-def _print_precision(console: Console, study: Study, summary: Summary) -> None:
+def _print_precision(console: Console, study: Study, summary: RunSummary) -> None:
     """Print the added seeds, and the cells that are less precise than the study asks."""
     for workload, seeds in summary.added_seeds.items():
         why = f"added for a precision of ±{format_share(study.precision or 0)}"

@@ -100,7 +100,7 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTrials:
     """The trials of a run, and of these searches every probe that they come to."""
 
     only: str | None
@@ -117,13 +117,13 @@ def _matches(key: TrialKey, only: str | None) -> bool:
     return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in {key, key.search})
 
 
-def chosen_trials(study: Study, only: str | None) -> Chosen:
+def chosen_trials(study: Study, only: str | None) -> ChosenTrials:
     """The trials whose ids match the glob ``only``; all for None.
 
     Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
-    chosen = Chosen(only, frozenset(key for key in keys if _matches(key, only)))
+    chosen = ChosenTrials(only, frozenset(key for key in keys if _matches(key, only)))
     if not chosen.keys:
         for cell, why in skipped(study).items():
             if is_chosen(study, cell, only):

@@ -40,7 +40,7 @@ from strata.statistics.study import gather
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     kept: tuple[TrialKey, ...]  # trials that had their result before
     valid: tuple[TrialKey, ...]  # trials measured by this run
     invalid: dict[TrialKey, tuple[str, ...]]  # each failed trial with the reasons
@@ -78,7 +78,7 @@ def run_study(
     fresh: bool = False,  # run also trials that have a valid result
     retries: int = RETRIES,  # the most times that a disturbed trial is measured again
     command: str = "",  # the command that reproduces the results, for the report
-) -> Summary:
+) -> RunSummary:
     """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
     A trial that fails is recorded as invalid, and the others go on; after two equal failures of a cell its
@@ -102,7 +102,7 @@ def run_study(
         with stopped_by_signals() as stop:
             run = TrialRun(folder.store, runner, display, stop, retries)
             schedule = _carry_on(schedule, rounds, run, jobs)
-        return Summary(
+        return RunSummary(
             kept=schedule.kept,
             valid=tuple(run.valid),
             invalid=run.invalid,

@@ -242,7 +242,7 @@ class Yield(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Subject:
+class ClaimSubject:
     """The stacks and workloads that claims may name.
 
     Attributes:
@@ -283,13 +283,13 @@ def yield_of(load: Workload) -> Yield:
     return Yield(specs=specs)
 
 
-def subject_of(full: Study, skipped: Mapping[CellKey, str], scale: float) -> Subject:
+def subject_of(full: Study, skipped: Mapping[CellKey, str], scale: float) -> ClaimSubject:
     """What claims may name of a full study that is run in a share of its time and data."""
     found = {name: yield_of(load) for name, load in full.workloads.items()}
-    return Subject([*full.stacks], found, skipped, unlike(full, scale), reduced(full, scale))
+    return ClaimSubject([*full.stacks], found, skipped, unlike(full, scale), reduced(full, scale))
 
 
-def read_claims(file: FilePath, subject: Subject) -> list[Claim]:
+def read_claims(file: FilePath, subject: ClaimSubject) -> list[Claim]:
     """The claims of a file about these stacks and workloads.
 
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
@@ -311,7 +311,7 @@ def read_claims(file: FilePath, subject: Subject) -> list[Claim]:
     return [each for each in claims if each is not None]
 
 
-def _read(value: object, path: Path, found: Diagnostics, subject: Subject) -> Claim | None:
+def _read(value: object, path: Path, found: Diagnostics, subject: ClaimSubject) -> Claim | None:
     expect = value.get("expect") if isinstance(value, Mapping) else None
     for index, each in enumerate(expect if isinstance(expect, list) else ()):
         if isinstance(each, Mapping):  # its names are checked whatever other mistakes it has
@@ -324,7 +324,7 @@ def _read(value: object, path: Path, found: Diagnostics, subject: Subject) -> Cl
     return claim
 
 
-def _misnamed(expectation: Mapping[str, object], subject: Subject) -> Iterator[Diagnostic]:
+def _misnamed(expectation: Mapping[str, object], subject: ClaimSubject) -> Iterator[Diagnostic]:
     """The names in an expectation's table that the study does not have."""
     for key in ("stack", "against"):
         given = expectation.get(key, [])

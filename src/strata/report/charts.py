@@ -11,8 +11,8 @@ from strata.report import svg
 from strata.report.palette import INK, MUTED, PAPER, Colour
 from strata.report.svg import Drawing
 from strata.report.xy import HALF_PX, WIDE_PX, Axis, Line, names_px, panels, tick_text, xy_chart
-from strata.statistics.curve import OverTime, Shape
-from strata.statistics.summary import Summary
+from strata.statistics.curve import HistogramShape, OverTime
+from strata.statistics.summary import MetricSummary
 from strata.units import NS_PER_S, format_duration, format_share, format_value, percent, scale_for
 
 _ROWS_PX: Final = (42, 28)  # for a few stacks, and for many: a chart then fits on a screen
@@ -26,7 +26,9 @@ _TICKS_MAX: Final = 10
 _NINES: Final = (10.0, 50.0, 90.0, 99.0, 99.9, 99.99)
 
 
-def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mapping[str, Colour]) -> Drawing:
+def bars(
+    summaries: Mapping[str, MetricSummary], unit: str, title: str, colours: Mapping[str, Colour]
+) -> Drawing:
     """A bar per stack with its seeds as points and its interval as a line."""
     ends = {
         stack: max(each.estimate, each.maximum, each.interval.high if each.interval else 0.0)
@@ -150,7 +152,7 @@ def legend(colours: Mapping[str, Colour], left: float, top: float) -> Iterator[s
         left += 14 + len(name) * 6.6 + 12
 
 
-def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:
+def distributions(shapes: Mapping[str, HistogramShape], title: str, colours: Mapping[str, Colour]) -> Drawing:
     """Histograms below one another; an upright line marks the median, a dashed one the 99th percentile."""
     left = names_px([*shapes], WIDE_PX)
     row = _SHAPES_PX[len(shapes) > _MANY]
@@ -174,7 +176,7 @@ def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str,
     return svg.drawing(parts, alternative, width=WIDE_PX, height=bottom + 26)
 
 
-def _row(shape: Shape, x: svg.Scale, ground: float, height: float, fill: str) -> list[str]:
+def _row(shape: HistogramShape, x: svg.Scale, ground: float, height: float, fill: str) -> list[str]:
     drawn = [
         svg.tag("path", d=_steps(shape, x, ground, height), fill=fill, fill_opacity="0.55"),
         _rule(x(shape.median), ground + 2, ground - height),
@@ -184,7 +186,7 @@ def _row(shape: Shape, x: svg.Scale, ground: float, height: float, fill: str) ->
     return drawn
 
 
-def _steps(shape: Shape, x: svg.Scale, ground: float, height: float) -> str:
+def _steps(shape: HistogramShape, x: svg.Scale, ground: float, height: float) -> str:
     """The histogram's outline; bins of one height are one step."""
     most = max(shape.shares)
     parts, at = [f"M{svg.px(x(shape.edges[0]))} {svg.px(ground)}"], ""

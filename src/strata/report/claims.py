@@ -13,7 +13,7 @@ from strata.report.document import Block, Paragraph
 from strata.report.spans import Amount, Times, Tone
 from strata.report.table import Cell, Table, columns
 from strata.report.wording import between, interval_ends
-from strata.statistics.claims import Finding, Judgement, Verdict
+from strata.statistics.claims import ClaimFinding, Judgement, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_share, format_value, times
 from strata.words import counted, listed
@@ -65,17 +65,17 @@ def _count(judgement: Judgement) -> str:
     return f"{deciding} of {total}" if total > 1 else ""
 
 
-def _measured(finding: Finding) -> str:
+def _measured(finding: ClaimFinding) -> str:
     each = finding.expectation
     workloads = dict.fromkeys((each.workload, each.other_workload))
     return f"{name_title(each.metric)}, {' against '.join(workloads)}"
 
 
-def _sides(finding: Finding) -> str:
+def _sides(finding: ClaimFinding) -> str:
     return " against ".join(filter(None, dict.fromkeys((finding.stack, finding.against))))
 
 
-def _expected(finding: Finding) -> str:
+def _expected(finding: ClaimFinding) -> str:
     """What the claim expects, such as ``0.75 to 0.79 ×``."""
     each = finding.expectation
     if each.value is not None:
@@ -90,7 +90,7 @@ def _expected(finding: Finding) -> str:
     return f"{each.direction} within {format_share(each.within)}" if each.within else str(each.direction)
 
 
-def found_words(finding: Finding) -> str:
+def found_words(finding: ClaimFinding) -> str:
     """The ratio or the value with its interval."""
     interval = finding.interval
     ends = (interval.low, interval.high) if interval else (None, None)

@@ -11,7 +11,7 @@ from strata.report import svg
 from strata.report.claims import found_words
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.report.svg import Drawing
-from strata.statistics.claims import Finding, Judgement, Verdict
+from strata.statistics.claims import ClaimFinding, Judgement, Verdict
 from strata.units import ratio_digits
 
 _WIDTH_PX: Final = 800
@@ -57,24 +57,24 @@ def ratio_chart(judged: Sequence[Judgement]) -> Drawing | None:
     return Drawing(image, words, _WIDTH_PX, height)
 
 
-def _shown(judged: Judgement) -> list[Finding]:
+def _shown(judged: Judgement) -> list[ClaimFinding]:
     """The findings of a claim that are drawn: those that decide its verdict come first."""
     stated = [each for each in judged.findings if each.expectation.ratio and each.level is not None]
     return sorted(stated, key=lambda each: each.verdict != judged.verdict)[:_ROWS_MAX]
 
 
-def _published(finding: Finding) -> tuple[float, float]:
+def _published(finding: ClaimFinding) -> tuple[float, float]:
     low, high = finding.expectation.ratio or (0, math.inf)
     return low, high
 
 
-def _ends(finding: Finding) -> list[float]:
+def _ends(finding: ClaimFinding) -> list[float]:
     interval = finding.interval
     measured = (interval.low, interval.high) if interval else ()
     return [*_published(finding), finding.level or 1, *measured]
 
 
-def _row(finding: Finding, x: svg.Scale, top: float) -> list[str]:
+def _row(finding: ClaimFinding, x: svg.Scale, top: float) -> list[str]:
     middle, expected = top + _ROW_PX / 2, finding.expectation
     name = f"{finding.stack} / {finding.against}, {expected.workload}"
     if finding.stack == finding.against:
@@ -109,6 +109,6 @@ def _legend() -> str:
     return "".join(parts)
 
 
-def _words(claim: str, finding: Finding) -> str:
+def _words(claim: str, finding: ClaimFinding) -> str:
     published = " to ".join("∞" if math.isinf(end) else ratio_digits(end) for end in _published(finding))
     return f"{claim}, {finding.stack} {found_words(finding)}, published {published}"

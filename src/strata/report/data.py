@@ -24,7 +24,7 @@ from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Summary
+from strata.statistics.summary import MetricSummary
 
 Row = tuple[Any, ...]
 _Rows = Callable[[StudyResults, Advice | None], Iterable[Row]]
@@ -147,7 +147,7 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
     return (interval.low, interval.high) if interval else (None, None)
 
 
-def _summary(summary: Summary) -> Row:
+def _summary(summary: MetricSummary) -> Row:
     ends = (*_ends(summary.interval), *_ends(summary.prediction))
     return (summary.n, summary.estimate, summary.method, *ends, summary.minimum, summary.maximum)
 

@@ -20,7 +20,7 @@ from strata.report.xy import Axis, Line, xy_chart
 from strata.statistics.comparison import MetricKind
 from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Summary
+from strata.statistics.summary import MetricSummary
 from strata.units import times
 from strata.words import sentence_case
 
@@ -124,7 +124,7 @@ def curves(results: StudyResults, view: EffectsView) -> list[Figure]:
 def _curve(results: StudyResults, design: Design, kind: MetricKind, factor: Factor) -> Figure | None:
     """The metric over a factor's numbers: a line for each combination of the others, or their mean."""
     place = design.factors.index(factor)
-    lines: dict[str, list[tuple[float, Summary]]] = {}
+    lines: dict[str, list[tuple[float, MetricSummary]]] = {}
     others = {levels[:place] + levels[place + 1 :] for levels in design.cells}
     apart = len(others) <= len(STACKS)
     for levels, summary in means(results, design, kind, () if apart else (place,)).items():
@@ -154,7 +154,7 @@ def _line_name(design: Design, levels: Levels, place: int) -> str:
 
 
 def _drawn(
-    lines: Mapping[str, list[tuple[float, Summary]]], kind: MetricKind, factor: Factor, title: str
+    lines: Mapping[str, list[tuple[float, MetricSummary]]], kind: MetricKind, factor: Factor, title: str
 ) -> Drawing:
     numbers = sorted({number for points in lines.values() for number, _ in points})
     texts = {level.number: level.text for level in factor.levels if level.number is not None}
@@ -165,7 +165,7 @@ def _drawn(
     return xy_chart(drawn, x, Axis(unit=kind.unit), title, stack_colours(list(lines)))
 
 
-def _line(name: str, points: Sequence[tuple[float, Summary]]) -> Line:
+def _line(name: str, points: Sequence[tuple[float, MetricSummary]]) -> Line:
     means = [(number, summary.estimate) for number, summary in points]
     ends = [(number, each.interval.low, each.interval.high) for number, each in points if each.interval]
     return Line(name, means, ends if len(ends) == len(points) else (), dots=means)

@@ -12,7 +12,7 @@ from strata.model.study import reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
 from strata.printable import in_json
-from strata.reading.claims import Claim, Expectation, Subject, Yield
+from strata.reading.claims import Claim, ClaimSubject, Expectation, Yield
 from strata.results.declared import declared_study
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.comparison import Verdict as Compared
@@ -41,7 +41,7 @@ _UNDECIDED: Final[Mapping[Compared, str]] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """One stack against one other, or one value, beside what the claim expects.
 
     Attributes:
@@ -67,7 +67,7 @@ class Judgement:
     """A claim with all its comparisons, in the order of the file and of the study's stacks."""
 
     claim: Claim
-    findings: Sequence[Finding] = ()
+    findings: Sequence[ClaimFinding] = ()
 
     @property
     @in_json
@@ -76,7 +76,7 @@ class Judgement:
         return next((verdict for verdict in _WEAKEST if verdict in found), "not testable")
 
     @property
-    def deciding(self) -> list[Finding]:
+    def deciding(self) -> list[ClaimFinding]:
         """The comparisons that have the claim's verdict."""
         return [each for each in self.findings if each.verdict == self.verdict]
 
@@ -87,7 +87,7 @@ class Judgement:
         return self.claim.untestable or next((each.why for each in self.deciding), "")
 
 
-def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) -> Subject:
+def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) -> ClaimSubject:
     """The stacks, workloads and metrics of results that claims may name; ``kinds`` are those of workloads.
 
     A metric that a stack without results yet would yield, such as its fragmentation, is known by its kind.
@@ -99,22 +99,22 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
         found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
     snapshot, scale = results.snapshot, results.snapshot.scale
     if scale == 1:
-        return Subject(results.stacks, found, snapshot.skipped)
+        return ClaimSubject(results.stacks, found, snapshot.skipped)
     full = declared_study(snapshot, has_inputs=False, full=True)
-    return Subject(results.stacks, found, snapshot.skipped, unlike(full, scale), reduced(full, scale))
+    return ClaimSubject(results.stacks, found, snapshot.skipped, unlike(full, scale), reduced(full, scale))
 
 
-def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
+def testable(claims: Sequence[Claim], subject: ClaimSubject) -> list[Judgement]:
     """Claims about a study without results: which of them a run could judge."""
 
-    def of(_: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
+    def of(_: Claim, each: Expectation, stack: str, against: str | None) -> ClaimFinding:
         return _of_subject(subject, each, stack, against)
 
     return _judged(claims, subject, of)
 
 
-def judge(claims: Sequence[Claim], results: StudyResults, subject: Subject) -> list[Judgement]:
-    def of(claim: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
+def judge(claims: Sequence[Claim], results: StudyResults, subject: ClaimSubject) -> list[Judgement]:
+    def of(claim: Claim, each: Expectation, stack: str, against: str | None) -> ClaimFinding:
         blank = _of_subject(subject, each, stack, against)
         if blank.verdict == "not testable":
             return blank
@@ -123,15 +123,17 @@ def judge(claims: Sequence[Claim], results: StudyResults, subject: Subject) -> l
     return _judged(claims, subject, of)
 
 
-def _of_subject(subject: Subject, each: Expectation, stack: str, against: str | None) -> Finding:
+def _of_subject(subject: ClaimSubject, each: Expectation, stack: str, against: str | None) -> ClaimFinding:
     """A comparison before it is made: whether it can be."""
     why = subject.untestable(each, _cells(each, stack, against))
     unit = subject.workloads[each.workload].unit(each.metric)
-    return Finding(each, stack, against, "not testable" if why else "testable", why, unit=unit)
+    return ClaimFinding(each, stack, against, "not testable" if why else "testable", why, unit=unit)
 
 
 def _judged(
-    claims: Sequence[Claim], subject: Subject, of: Callable[[Claim, Expectation, str, str | None], Finding]
+    claims: Sequence[Claim],
+    subject: ClaimSubject,
+    of: Callable[[Claim, Expectation, str, str | None], ClaimFinding],
 ) -> list[Judgement]:
     return [
         Judgement(
@@ -149,7 +151,7 @@ def _compared_with(claim: Claim, each: Expectation, stacks: Sequence[str]) -> se
     return {name for other in alike for pair in other.pairs(stacks) for name in pair if name is not None}
 
 
-def cells_of(finding: Finding) -> list[CellKey]:
+def cells_of(finding: ClaimFinding) -> list[CellKey]:
     """The cells that a comparison is of."""
     return _cells(finding.expectation, finding.stack, finding.against)
 
@@ -159,7 +161,7 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
+def _found(results: StudyResults, blank: ClaimFinding, among: set[str]) -> ClaimFinding:
     each, blank = blank.expectation, replace(blank, verdict="undecided")
     for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:
@@ -235,7 +237,7 @@ def _side(low: float, high: float, zone: float = 0.0) -> int:
     return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
 
 
-def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Finding:
+def _of_value(results: StudyResults, blank: ClaimFinding, kind: MetricKind) -> ClaimFinding:
     each = blank.expectation
     assert each.value is not None
     low, high = each.value

@@ -34,7 +34,7 @@ class PercentileCurve:
 
 
 @dataclass(frozen=True)
-class Shape:
+class HistogramShape:
     """A histogram whose bins are each a fixed ratio wide.
 
     Attributes:
@@ -74,7 +74,7 @@ def _percentiles(distribution: Distribution, counts: NDArray[np.int64], percenti
     return found
 
 
-def shape_of(distribution: Distribution) -> Shape | None:
+def shape_of(distribution: Distribution) -> HistogramShape | None:
     """The merged distribution over bins of ``BINS_PER_DECADE``; None when nothing was counted."""
     merged = distribution.counts.sum(axis=0)
     used = np.flatnonzero(merged)
@@ -88,7 +88,7 @@ def shape_of(distribution: Distribution) -> Shape | None:
     edges = [10 ** (place / BINS_PER_DECADE) for place in range(first, last + 2)]
     enough = distribution.total * 0.01 >= VALUES_ABOVE_MIN
     median, p99 = _percentiles(distribution, merged, np.array([50.0, 99.0]))
-    return Shape(tuple(edges), tuple(shares.tolist()), median, p99 if enough else None)
+    return HistogramShape(tuple(edges), tuple(shares.tolist()), median, p99 if enough else None)
 
 
 INTERVALS_MAX: Final = 120

@@ -16,7 +16,7 @@ from strata.model.matrix import Factor, Matrix, Variant
 from strata.model.trial import CellKey
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Summary, summarize
+from strata.statistics.summary import MetricSummary, summarize
 
 Levels = tuple[str, ...]
 """A level of each factor of a design, in their order."""
@@ -131,7 +131,7 @@ def interactions(results: StudyResults, design: Design, kind: MetricKind) -> lis
 
 def means(
     results: StudyResults, design: Design, kind: MetricKind, places: tuple[int, ...]
-) -> dict[Levels, Summary]:
+) -> dict[Levels, MetricSummary]:
     """A metric by the levels of the factors at ``places``, over all others; of every cell without places."""
     grouped: dict[Levels, list[CellSeries]] = {}
     for levels, cell in _cells(results, design, kind).items():

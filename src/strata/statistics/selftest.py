@@ -38,7 +38,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 
 @dataclass(frozen=True)
-class Shape:
+class DistributionShape:
     """A distribution of logarithms of values, or of ratios, up to place and scale.
 
     Attributes:
@@ -57,23 +57,31 @@ def _contaminated(rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
     return np.asarray(rng.standard_normal(size) * np.where(rng.random(size) < 0.1, 5.0, 1.0))
 
 
-SHAPES: Final[Mapping[str, Shape]] = {
-    "normal": Shape(lambda rng, size: rng.standard_normal(size), 0.0, 1.0, "values are log-normal"),
-    "skewed": Shape(
+SHAPES: Final[Mapping[str, DistributionShape]] = {
+    "normal": DistributionShape(
+        lambda rng, size: rng.standard_normal(size), 0.0, 1.0, "values are log-normal"
+    ),
+    "skewed": DistributionShape(
         lambda rng, size: np.exp(0.5 * rng.standard_normal(size)),
         float(np.exp(0.125)),
         float(np.exp(0.125) * np.sqrt(np.expm1(0.25))),
         "log-normal, sigma 0.5: skewness 1.75",
     ),
-    "very skewed": Shape(lambda rng, size: rng.exponential(1.0, size), 1.0, 1.0, "exponential: skewness 2"),
-    "heavy tails": Shape(
+    "very skewed": DistributionShape(
+        lambda rng, size: rng.exponential(1.0, size), 1.0, 1.0, "exponential: skewness 2"
+    ),
+    "heavy tails": DistributionShape(
         lambda rng, size: rng.standard_t(3, size), 0.0, math.sqrt(3), "Student's t with 3 degrees"
     ),
-    "double exponential": Shape(
+    "double exponential": DistributionShape(
         lambda rng, size: rng.laplace(0.0, 1.0, size), 0.0, math.sqrt(2), "Laplace's: kurtosis 6"
     ),
-    "outliers": Shape(_contaminated, 0.0, math.sqrt(3.4), "normal, one in ten five times as wide"),
-    "uniform": Shape(lambda rng, size: rng.uniform(-1.0, 1.0, size), 0.0, 1 / math.sqrt(3), "no tails"),
+    "outliers": DistributionShape(
+        _contaminated, 0.0, math.sqrt(3.4), "normal, one in ten five times as wide"
+    ),
+    "uniform": DistributionShape(
+        lambda rng, size: rng.uniform(-1.0, 1.0, size), 0.0, 1 / math.sqrt(3), "no tails"
+    ),
 }
 
 

@@ -21,7 +21,7 @@ from strata.statistics.comparison import CellSeries, Comparison, MetricKind, Rat
 from strata.statistics.family import Family
 from strata.statistics.interval import HALF_WIDTH_TARGET, PRACTICAL_ZONE, SEEDS_WANTED, half_width
 from strata.statistics.level import Remembering
-from strata.statistics.summary import Series, Summary, summarize
+from strata.statistics.summary import MetricSummary, Series, summarize
 from strata.statistics.warnings import warnings_of
 
 
@@ -153,10 +153,10 @@ class StudyResults(Remembering):
         whole = [kind for kind in tails if kind.headline or kind.family == LATENCY]
         return [kind for kind in kinds if kind.headline or kind in (whole or tails)]
 
-    def summaries(self, workload: str, metric: str) -> dict[str, Summary]:
+    def summaries(self, workload: str, metric: str) -> dict[str, MetricSummary]:
         """A metric by stack, in the study's order; stacks without a usable value are left out."""
 
-        def summarized() -> dict[str, Summary]:
+        def summarized() -> dict[str, MetricSummary]:
             found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
             return {stack: summarize(series) for stack, series in found.items() if series.values}
 
@@ -251,7 +251,7 @@ class StudyResults(Remembering):
             return {}
         alike = {stack for stack in ranking if self.cells[stack, workload].series(kind.name).alike}
 
-        def width(found: Ratio | Summary | None, *of: str) -> float:
+        def width(found: Ratio | MetricSummary | None, *of: str) -> float:
             if found is None or found.n < SEEDS_WANTED:
                 return math.inf
             return 0.0 if alike.issuperset(of) else half_width(found.interval)  # more of the same add nothing

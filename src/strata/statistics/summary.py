@@ -130,7 +130,7 @@ class Series(Remembering):
 
 
 @dataclass(frozen=True)
-class Summary:
+class MetricSummary:
     """A metric over the seeds of one cell, in the metric's unit.
 
     Attributes:
@@ -176,7 +176,7 @@ class Summary:
         return (self.maximum - self.minimum) / 2 / abs(self.estimate) if self.estimate else 0.0
 
 
-def summarize(series: Measured) -> Summary:
+def summarize(series: Measured) -> MetricSummary:
     """Summarize a metric over its seeds, of which there must be one at least.
 
     Raises ResultError if a histogram cannot be decoded.
@@ -187,4 +187,4 @@ def summarize(series: Measured) -> Summary:
     level = series.level(seeds)
     values, n = {seed: series.values[seed] for seed in seeds}, len(seeds)
     interval = None if series.alike else interval_of(n, level)
-    return Summary(values, estimate(level, n), level.method, interval)
+    return MetricSummary(values, estimate(level, n), level.method, interval)

@@ -28,7 +28,7 @@ from strata.errors import ResultError
 from strata.files import read_plain
 from strata.lab.model import READ
 from strata.units import NS_PER_MS
-from strata.validation.subject import Examined, within
+from strata.validation.subject import ExaminedSubject, within
 
 Floats = npt.NDArray[np.float64]
 
@@ -147,7 +147,7 @@ def parse_block_bytes(text: str) -> int:
     return int(digits) * _MULTIPLIERS[text[len(digits) :].lower()]
 
 
-def compare(device: Device, measured: RealLatencies) -> Examined:
+def compare(device: Device, measured: RealLatencies) -> ExaminedSubject:
     latencies = model_ns(device, measured.pattern)
     figure = 100 * demerit(latencies, measured.latencies_ns, real_counts=measured.counts)
     real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS
@@ -158,7 +158,7 @@ def compare(device: Device, measured: RealLatencies) -> Examined:
         within(f"{load}: demerit figure", figure, 0.0, _GOOD_PERCENT, unit="%", soft=True),
         within(f"{load}: mean", model_ms, 0.9 * real_ms, 1.1 * real_ms, unit="ms", soft=True, note=note),
     )
-    return Examined("measured", f"{device.name} against {measured.name}", _TEXT, checks)
+    return ExaminedSubject("measured", f"{device.name} against {measured.name}", _TEXT, checks)
 
 
 def model_ns(device: Device, pattern: Pattern) -> Floats:

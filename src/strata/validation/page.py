@@ -14,7 +14,7 @@ from strata.report.document import Block, Figure, Fold, Group, Paragraph, Sectio
 from strata.report.spans import Link, Mono, Tone, Toned
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.templates import document_page
-from strata.validation.subject import Examined, ModelCheck, Verdict, totals
+from strata.validation.subject import ExaminedSubject, ModelCheck, Verdict, totals
 from strata.words import sentence_case
 
 _TITLE: Final = "Do the modelled disks behave like disks?"
@@ -62,7 +62,7 @@ def check_table(checks: Sequence[ModelCheck], *, has_notes: bool = False) -> Tab
     return Table((*heads, Column("verdict")), rows)
 
 
-def render(subjects: Sequence[Examined], *, quick: bool = False) -> str:
+def render(subjects: Sequence[ExaminedSubject], *, quick: bool = False) -> str:
     facts = [sentence_case(line) for line in totals(subjects).splitlines()]
     if quick:
         facts.append("With `--quick`: fewer I/Os, so that figures are some per cent off, and fewer checks")
@@ -81,7 +81,7 @@ def render(subjects: Sequence[Examined], *, quick: bool = False) -> str:
     )
 
 
-def _summary(subject: Examined) -> Block:
+def _summary(subject: ExaminedSubject) -> Block:
     """A subject's verdict, with its failures."""
     failed = [check for check in subject.checks if check.verdict == "failed"]
     count = f"{len(failed)} of {len(subject.checks)} checks failed"
@@ -92,7 +92,7 @@ def _summary(subject: Examined) -> Block:
     return Group([name, Group(lines)], "answer")
 
 
-def _blocks(subject: Examined) -> Iterator[Block]:
+def _blocks(subject: ExaminedSubject) -> Iterator[Block]:
     yield Paragraph(Markup(subject.text))  # noqa: S704 - our own
     if subject.pictures:
         figures = (

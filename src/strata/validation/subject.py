@@ -47,7 +47,7 @@ class ModelCheck:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedSubject:
     """An examined subject: its checks and pictures; the text describes both sides of the comparison."""
 
     name: str
@@ -62,7 +62,7 @@ class Examined:
         return sum(check.verdict == "failed" for check in self.checks)
 
 
-def totals(sections: Sequence[Examined]) -> str:
+def totals(sections: Sequence[ExaminedSubject]) -> str:
     """The number of checks by verdict, and against published figures also by basis."""
     checks = [check for section in sections for check in section.checks]
     lines = [f"{len(checks)} checks: {_counts(checks)}"]
@@ -112,14 +112,14 @@ Found = tuple[Iterable[ModelCheck], Sequence[Picture]]
 Examine = Callable[[bool], Found]
 """Examines a subject, perhaps quickly, with fewer I/Os and devices: its checks and pictures."""
 
-REGISTERED: Final[dict[str, Callable[[bool], Examined]]] = {}
+REGISTERED: Final[dict[str, Callable[[bool], ExaminedSubject]]] = {}
 
 
 def subject(name: str, title: str, text: str) -> Callable[[Examine], Examine]:
     def register(examine: Examine) -> Examine:
-        def section(quick: bool) -> Examined:
+        def section(quick: bool) -> ExaminedSubject:
             checks, pictures = examine(quick)
-            return Examined(name, title, text, tuple(checks), tuple(pictures))
+            return ExaminedSubject(name, title, text, tuple(checks), tuple(pictures))
 
         REGISTERED[name] = section
         return examine

@@ -19,7 +19,7 @@ from strata.report.table import terminal
 from strata.validation import SUBJECT_NAMES
 from strata.validation.measured import compare, read_measured
 from strata.validation.page import check_table, render
-from strata.validation.subject import Examined, totals
+from strata.validation.subject import ExaminedSubject, totals
 from strata.validation.subjects import SUBJECTS, examine
 from strata.words import listed
 
@@ -61,7 +61,7 @@ def validate(
 
 def _sections(
     subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
-) -> list[Examined]:
+) -> list[ExaminedSubject]:
     if (measured is None) != (device is None):
         raise ResultError("--measured and --device belong together", remedy="give both")
     ignored = [*subjects, *(["--quick"] if quick else [])]
@@ -78,7 +78,7 @@ def _sections(
         return list(examine(subjects, quick=quick, step=lambda name: update(advance=1, description=name)))
 
 
-def _print(sections: Sequence[Examined]) -> None:
+def _print(sections: Sequence[ExaminedSubject]) -> None:
     console = stdout()
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))

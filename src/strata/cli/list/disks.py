@@ -9,7 +9,7 @@ from typing import Annotated
 from rich.console import Console
 from rich.text import Text
 
-from strata.actions.disks import Examined, examine_disks
+from strata.actions.disks import ExaminedDisk, examine_disks
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
 from strata.disks.inventory import Disk
@@ -39,7 +39,7 @@ def disks(
         _print_short(console, each) if name is None else _print_all(console, each)
 
 
-def _print_short(console: Console, each: Examined) -> None:
+def _print_short(console: Console, each: ExaminedDisk) -> None:
     disk = each.disk
     facts = [format_size(disk.size_bytes), _kind(disk), disk.model]
     console.print(Text.assemble((disk.name, "bold"), "  " + ", ".join(filter(None, facts))), soft_wrap=True)
@@ -50,7 +50,7 @@ def _print_short(console: Console, each: Examined) -> None:
     console.print(Text(f"    {each.verdict}", "yellow" if each.reasons else ""), soft_wrap=True)
 
 
-def _print_all(console: Console, each: Examined) -> None:
+def _print_all(console: Console, each: ExaminedDisk) -> None:
     disk = each.disk
     sectors = f"{disk.logical_sector_bytes} bytes, {disk.physical_sector_bytes} on the medium"
     rows = [

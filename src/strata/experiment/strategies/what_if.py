@@ -21,11 +21,10 @@ from strata.experiment.experiment import Cells
 from strata.experiment.quantities import quantities
 from strata.model.kernel import KERNELS
 from strata.model.study import Study
-from strata.reading.claims import Claim, Expectation, Subject
+from strata.reading.claims import Claim, ClaimSubject, Expectation
 from strata.results.declared import declared_study
 from strata.results.findings import AS_MEASURED, SEEDS, Compared, Finding, Tried, Variation, identity_of
-from strata.statistics.claims import Finding as Judged
-from strata.statistics.claims import Judgement, cells_of, judge
+from strata.statistics.claims import ClaimFinding, Judgement, cells_of, judge
 from strata.statistics.study import StudyResults
 from strata.units import describe_size
 
@@ -139,12 +138,12 @@ class WhatIf:
 
     judgement: Judgement
     results: StudyResults
-    subject: Subject
+    subject: ClaimSubject
     file: Path | None = None
     seeds_max: int = SEEDS
 
     @cached_property
-    def _measured(self) -> list[Judged]:
+    def _measured(self) -> list[ClaimFinding]:
         """The comparisons of which the results have numbers. Raises ResultError without any."""
         claim, cells = self.judgement.claim, self.results.cells
         found = [
@@ -185,7 +184,7 @@ class WhatIf:
         subject = replace(self.subject, stacks=self.cells.stacks)
         claim = self.judgement.claim
 
-        def pair(comparison: Judged) -> tuple[Expectation, str, str | None]:
+        def pair(comparison: ClaimFinding) -> tuple[Expectation, str, str | None]:
             return comparison.expectation, comparison.stack, comparison.against
 
         wanted = list(map(pair, self._measured))
@@ -206,7 +205,7 @@ class WhatIf:
         )
 
 
-def _compared(finding: Judged) -> Compared:
+def _compared(finding: ClaimFinding) -> Compared:
     interval = finding.interval
     return Compared(
         workload=finding.expectation.workload,

@@ -11,7 +11,7 @@ from typing import Final
 from strata.diagnostics.names import nearest
 from strata.errors import ResultError
 from strata.validation import SUBJECT_NAMES
-from strata.validation.subject import REGISTERED, Examined
+from strata.validation.subject import REGISTERED, ExaminedSubject
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
@@ -21,7 +21,7 @@ SUBJECTS: Final = {name: REGISTERED[name] for name in SUBJECT_NAMES}
 
 def examine(
     names: Sequence[str] = (), *, quick: bool = False, step: Callable[[str], None] = lambda _: None
-) -> Iterator[Examined]:
+) -> Iterator[ExaminedSubject]:
     """Examine the named subjects, or all; raises `ResultError` if one is unknown."""
     for name in names:
         if name not in SUBJECTS:
