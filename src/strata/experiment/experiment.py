@@ -25,7 +25,7 @@ from strata.experiment.run import run_study
 from strata.model.kernel import find_kernel
 from strata.model.study import Study
 from strata.model.trial import CellKey
-from strata.results.findings import UNTRIED, Finding, Tried, Variation, keep_finding
+from strata.results.findings import AS_MEASURED, UNTRIED, Finding, Tried, Variation, keep_finding
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.statistics.study import StudyResults, gather
@@ -162,7 +162,7 @@ class Experiment:
             tried += self._tried_round(strategy, tried, wanted)
         found = strategy.finding(tried, whole=not any(each.note == UNTRIED for each in tried))
         keep_finding(self.folder, found)
-        is_judged = any(each.verdict for each in tried if each.changes or each.values or each.kernel)
+        is_judged = any(outcome.verdict for outcome in tried if outcome.name != AS_MEASURED)
         if not (is_judged or found.whole or self.interrupted):
             self._refuse_budget(strategy.cells)
         return found
