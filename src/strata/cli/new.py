@@ -51,7 +51,8 @@ _GOLDEN: Final = """
 pytest tests/golden --update-golden writes its plan and its page in docs/reference: read both"""
 _LAYER_STEPS: Final = f"""{_GOLDEN}
 pytest tests/conformance tests/unit/test_layer_{{file}}.py
-list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep
+list the Debian packages of its programs in image/packages.toml, its driver in kernel/recipe.toml,
+    its name in README.md's table of layers, then: strata lab lock --keep
 pytest tests/lab/test_layers_in_lab.py -k {{name}}"""
 _SKELETONS: Final = {
     "filesystem": Skeleton(
@@ -80,7 +81,9 @@ strata list workloads {{name}}""",
            tests/unit/test_device_{file}.py         test_device_kind.py.j2""",
         """make it real: parameters with units, and the model in kernel/disk/{file}.c
 kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h
-make -C kernel/disk, then: pytest tests/unit/test_device*.py
+    its keys to config.h
+as soon as it takes time: what it is checked against, in src/strata/validation/subjects/{file}.py
+make -C kernel/disk, then: pytest tests/conformance tests/unit/test_device*.py
 strata list devices generic-{name}""",
     ),
 }
