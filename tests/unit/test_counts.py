@@ -154,7 +154,7 @@ def test_counts_are_shown_when_they_are_asked_for(tmp_path: Path) -> None:
 
     assert "What one transaction cost" not in shown("show", folder)
     assert "What one transaction cost" in shown("show", folder, "--counts")
-    assert "flushes per operation" in shown("show", folder, "--metric", FLUSHES)
+    assert "Flushes per operation" in shown("show", folder, "--metric", FLUSHES)
     assert "no workload has the metric" in str(refusal("show", folder, "--metric", "flushes_per_op"))
     rows = shown_json("query", folder, f"select value from metrics where metric = '{FLUSHES}'")["rows"]
     assert len(rows) == 3
