@@ -28,6 +28,7 @@ from strata.report.page import render
 from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, PAPER, PARTS
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.report import Report
+from strata.report.sections import document, facts
 from strata.report.wording import covered_words
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
@@ -215,6 +216,18 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     assert "test machine" in page
     assert "Computing is free" not in page
     assert "byte for byte" not in page
+
+
+def test_a_report_of_nothing_yet_says_so(tmp_path: Path) -> None:
+    snapshot = make_study(tmp_path / "made").study()
+    for time_domain, runner in (("virtual", "lab"), ("wall", "host")):
+        begun = snapshot.model_copy(update={"time_domain": time_domain, "runner": runner})
+        folder = ResultsFolder.create(tmp_path / time_domain, begun)
+
+        report = Report(gather(folder))
+
+        assert facts(report).endswith("Nothing is measured yet.")
+        assert document(report).blocks
 
 
 def test_a_study_of_one_stack_and_one_seed_has_a_report(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def origin(results: StudyResults) -> dict[str, Any]:
         "processors": list(dict.fromkeys(map(_processor, records))) if not wall else [],
         "charges": list(dict.fromkeys(record.charges for record in records)),
         "hosts": sorted({record.real_time.host for record in records}) if wall else [],
-        "started": min(record.real_time.started_at for record in records) if wall else "",
+        "started": min((record.real_time.started_at for record in records), default="") if wall else "",
         "valid": len(records),
         "trials": len(results.readings),
     }

@@ -214,6 +214,8 @@ def facts(report: Report) -> str:
     if not report.is_virtual:
         hosts = f", {', '.join(found['hosts'])}" if found["hosts"] else ""
         where = f"Measured in wall time, on Linux {kernels}{hosts}, from {found['started']}."
+    if not found["valid"]:
+        where = "Nothing is measured yet."
     return f"{sizes}{further}. {found['valid']} of {found['trials']} trials are valid. {where}"
 
 
