@@ -18,6 +18,7 @@ from lab_factory import STRATA, environment, head, labs_of, left_in, mix, public
 
 from strata.lab import Lab
 
+RETYPED_S = 10
 PATIENCE_S = 60.0
 PROMPT = "root@lab"
 
@@ -42,6 +43,16 @@ class Terminal:
         while self.shown.count(text) < count:
             assert time.monotonic() < deadline_s, f"no {text!r} in:\n{self.shown}"
             self.read()
+
+    def ask(self, line: str, answer: str) -> None:
+        """Type a line until it is answered: one that comes before bash has its terminal again is lost."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while answer not in self.shown:
+            assert time.monotonic() < deadline_s, f"no {answer!r} in:\n{self.shown}"
+            self.type(f"{line}\r")
+            again_s = time.monotonic() + RETYPED_S
+            while answer not in self.shown and time.monotonic() < again_s:
+                self.read()
 
     def read(self) -> None:
         if select.select([self.keyboard], [], [], 0.1)[0]:
@@ -96,8 +107,7 @@ def test_ctrl_c_interrupts_what_runs_in_the_lab_and_not_the_lab(terminal: Termin
     time.sleep(1)
     terminal.type("\x03")
     terminal.wait_for(PROMPT, 2)
-    terminal.type("echo still $((6 * 7))\r")
-    terminal.wait_for("still 42")
+    terminal.ask("echo still $((6 * 7))", "still 42")
     # Ctrl-D that comes before bash has its terminal in its own mode again is kept as a NUL and means nothing.
     terminal.wait_for(PROMPT, 3)
     terminal.type("\x04")
