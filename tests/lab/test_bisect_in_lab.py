@@ -49,7 +49,7 @@ def test_the_commit_that_adds_a_flush_is_found_and_the_flush_is_named(lab: Lab, 
     assert shown.exit_code == 0, shown.output
     assert f"{planted[:12]} changed it from" in shown.stdout
     assert PLANTED in shown.stdout
-    assert re.search(r"flushes \(1\.\d+\s+more\)", shown.stdout)
+    assert re.search(r"1\.0\d\s+and\s+2\.0\d\s+flushes", shown.stdout)
     again = json.loads(CliRunner().invoke(app, [*search, "--bad", "main", "--json"]).stdout)
     assert again["first"]["name"] == planted  # of what is kept, in seconds
     assert len(again["tried"]) <= 9
