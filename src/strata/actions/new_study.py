@@ -250,7 +250,7 @@ def refuse_contradictions(study: Study, must: Sequence[str]) -> None:
         disks = max(len(each.all_devices) for each in stacks.values())
         on = "one disk" if disks == 1 else f"{disks} disks"
         raise StudyError(
-            f"no stack on {on} survives the loss of any of them, which it must",
+            f"no stack on {on} survives the loss of any disk",
             place="--must disk-loss",
             remedy="leave it out, or write the study yourself and give its stacks a mirror",
         )
@@ -259,7 +259,7 @@ def refuse_contradictions(study: Study, must: Sequence[str]) -> None:
     ]
     if "durable" in must and len(lossy) == len(stacks):
         raise StudyError(
-            "no stack is power-fail safe, which it must be",
+            "no stack is power-fail safe",
             place="--must durable",
             remedy=f"`strata check {study.file}` names the settings; leave one stack without them",
         )

@@ -165,7 +165,7 @@ _NUMBERS: Final = re.compile(r"[\da-f]*\d[\da-f.]*")
 
 @dataclass
 class TrialRun:
-    """The trials of one run, and what came of those that were carried out.
+    """The trials of one run, and their outcomes.
 
     Attributes:
         retries: The most times that a disturbed trial is measured again.

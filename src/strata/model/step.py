@@ -223,7 +223,7 @@ class Step(Command):
     # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
     purpose: Purpose | None = Field(default=None, exclude=True)
     owner: Owner | None = Field(default=None, exclude=True)
-    limit_bytes: int = Field(default=0, exclude=True)  # of memory, which it sets
+    limit_bytes: int = Field(default=0, exclude=True)  # the limit of memory that the step sets
     starts: StartedMachine | None = Field(default=None, exclude=True)
 
     @property

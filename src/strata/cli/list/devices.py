@@ -146,7 +146,7 @@ def _is_default(stated: Parameter) -> bool:
 
 def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
     if not ratings:
-        console.print("\nA disk without latency has no data sheet.")
+        console.print("\nIts kind has no data sheet: it takes no time, or its sheet measures nothing yet.")
         return
     console.print()
     rows: list[tuple[str | None, ...]] = []
