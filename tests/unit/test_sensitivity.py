@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from execution_factory import RecordingDisplay
+from execution_factory import RecordingDisplay, study_in
 from varied_studies import SETTLE, TEXT, Asked, asked, linear, measured, planted, point
 
 from command_line import refusal, shown, shown_json
 from strata.advice.advise import advise
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
+from strata.experiment.experiment import Cells, Experiment
 from strata.experiment.strategies.sensitivity import Sensitivity, answered
 from strata.plan.catalogue import catalogue
 from strata.report.findings import sensitivity_sentences
 from strata.report.page import page_of
-from strata.results.findings import UNTRIED, Compared, Finding, Uncertain, findings_of
+from strata.results.findings import UNTRIED, Compared, Finding, Tried, Uncertain, Variation, findings_of
 from strata.results.store import ResultsFolder
-from strata.statistics.study import gather
+from strata.statistics.study import StudyResults, gather
 
 PLAUSIBLE = TEXT.replace('drives = "exact"\n', "")
 BOTH = (
@@ -287,3 +289,42 @@ def test_a_use_without_an_answer_and_another_study_are_refused(found_by_command:
     other.write_text(TEXT.replace("clients = 10", "clients = 12"))
     refused = refusal("sensitivity", found_by_command, "--use", "postgresql-server", "--study", other)
     assert "not the study of the results" in refused.cause
+
+
+@dataclass
+class MoreSeeds:
+    """A question of seeds alone, whose budget ends after its first answer."""
+
+    now_s: list[float]
+    cells: ClassVar = Cells(("ext4", "xfs"), ("oltp",), (1, 2, 3, 4, 5, 6))
+
+    def next(self, tried: Sequence[Tried]) -> Sequence[Variation]:
+        return [Variation(name=f"{count} seeds", seeds=count) for count in (2, 6)] if not tried else []
+
+    def judge(self, variation: Variation, results: StudyResults) -> Tried:
+        self.now_s[0] = 1e9
+        return variation.tried(verdict="known")
+
+    def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
+        return Finding(kind="what-if", subject="seeds", whole=whole, tried=tuple(tried))
+
+
+def test_a_variation_of_seeds_alone_is_an_answer_when_the_budget_ends_after_it(tmp_path: Path) -> None:
+    now_s = [0.0]
+    runner = planted(linear(1.4))
+    folder, study = measured(tmp_path, runner), study_in(tmp_path, TEXT)
+    experiment = Experiment(
+        folder,
+        lambda changes: study,
+        lambda: runner,
+        lambda runner, place: RecordingDisplay(),
+        lambda text: None,
+        3600.0,
+        jobs=1,
+        clock=lambda: now_s[0],
+    )
+
+    found = experiment.answer(MoreSeeds(now_s))
+
+    assert [outcome.verdict for outcome in found.tried] == ["known", ""]
+    assert not found.whole
