@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final, Literal
@@ -24,7 +24,7 @@ from strata.statistics.level import (
     Level,
     Method,
     Positions,
-    Remembering,
+    cached_method,
     estimate,
     family_among,
     once,
@@ -48,15 +48,17 @@ _WEIGHTINGS_SEED: Final = 20_260_102
 
 
 @dataclass(frozen=True)
-class Remembered(Remembering):
+class Remembered:
     """A level with its computed values: uses and pairs of stacks draw the same seeds."""
 
     level: Level
+    _known: dict[object, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def log_at(self, positions: Positions) -> Floats:
-        return self.once(
-            (positions.shape, positions.tobytes()), lambda: np.asarray(np.log(self.level.at(positions)))
-        )
+        key = (positions.shape, positions.tobytes())
+        if key not in self._known:
+            self._known[key] = np.asarray(np.log(self.level.at(positions)))
+        return self._known[key]
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Scorer(Remembering):
+class Scorer:
     """Scores of a study's stacks, kept for several uses."""
 
     results: StudyResults
@@ -135,13 +137,13 @@ class Scorer(Remembering):
 
     def _time(self, stack: str, baseline: str, part: Part, seeds: Sequence[int]) -> Time:
         sign, own = (1.0 if part.kind.better == "lower" else -1.0), sorted(self.seeds(baseline, part))
-        of_baseline = self._level(baseline, part, own).log_at(once(len(own)))
-        return Time(self._level(stack, part, seeds), sign, sign * float(of_baseline[0]))
+        metric = part.workload, part.kind.name
+        of_baseline = self._level(baseline, *metric, tuple(own)).log_at(once(len(own)))
+        return Time(self._level(stack, *metric, tuple(seeds)), sign, sign * float(of_baseline[0]))
 
-    def _level(self, stack: str, part: Part, seeds: Sequence[int]) -> Remembered:
-        series = self.results.cells[stack, part.workload].series(part.kind.name)
-        place = (stack, part.workload, part.kind.name, tuple(seeds))
-        return self.once(place, lambda: Remembered(series.level(list(seeds))))
+    @cached_method
+    def _level(self, stack: str, workload: str, metric: str, seeds: tuple[int, ...]) -> Remembered:
+        return Remembered(self.results.cells[stack, workload].series(metric).level(list(seeds)))
 
     def estimates(
         self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int]

@@ -43,22 +43,20 @@ class Site(NamedTuple):
         """Whether it has a kernel, and so dirty data, of its own."""
         return self.machine is not None and not self.is_container
 
-    def _own(self, step: Step) -> Step:
+    def hold(self, steps: Iterable[Step]) -> list[Step]:
+        """The steps, here; a step that names a machine of its own has left this site."""
+
         def inside(text: str) -> str:
             for variable, path in self.inputs:
                 text = text.replace(variable, path)
             return text
 
-        return step.mapped(inside) if self.inputs else step
-
-    def hold(self, steps: Iterable[Step]) -> list[Step]:
-        """The steps, here; a step that names a machine of its own has left this site."""
         places = {"machine": self.machine, "cgroup": self.cgroup}
         changed = {key: value for key, value in places.items() if value is not None}
         return [
             step
             if step.machine is not None or (step.outside and self.is_container)
-            else self._own(step).model_copy(update=changed)
+            else (step.mapped(inside) if self.inputs else step).model_copy(update=changed)
             for step in steps
         ]
 

@@ -257,7 +257,7 @@ def choose_disks(
                 chosen[name] = ChosenDisk(disk, path, lost)
         except StrataError as error:
             mistakes.append(error)
-    mistakes += [*_same(chosen), *_kept(chosen), *_unmatched(chosen, erase), *_unerased(chosen, erase)]
+    mistakes += _mistakes(chosen, erase)
     if mistakes:
         raise DiagnosticsError(mistakes, place="--disk")
     return RealDisks(chosen, machine, holding)
@@ -284,52 +284,30 @@ def _short(disk: Disk, wanted: StudyDevice) -> Iterator[Reason]:
         yield Reason(f"{disk.name} has odd sectors", "name a disk with sectors of 512 or 4096 bytes")
 
 
-def _same(chosen: Mapping[str, ChosenDisk]) -> Iterator[StrataError]:
-    """A disk named twice, also as a disk and one of its partitions, or as two partitions."""
+def _mistakes(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> Iterator[StrataError]:
+    """A disk named twice, members whose others are not named, and content that is not to be erased."""
     wholes: dict[str, str] = {}
-    for name, each in chosen.items():
-        whole = each.disk.whole or each.disk.name
-        if (other := wholes.setdefault(whole, name)) != name:
-            yield ToolError(
-                f"{name} and {other} are the same disk, {whole}",
-                place=f"--disk {name}={each.path}",
-                remedy="name another disk for one of them",
-            )
-
-
-def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
-    """Members of filesystems whose other members are not named: erasing these is refused."""
     uuids = [each.uuid for disk in chosen.values() for each in disk.lost if each.members > 1]
-    return [
-        ToolError(reason.cause, place=f"--disk {name}={disk.path}", remedy=reason.remedy)
-        for name, disk in chosen.items()
-        for reason in judged_members(each for each in disk.lost if uuids.count(each.uuid) < each.members)
-    ]
-
-
-def _unmatched(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[StrataError]:
+    for name, each in chosen.items():
+        place = f"--disk {name}={each.path}"
+        whole = each.disk.whole or each.disk.name  # of two partitions it is the same
+        if (other := wholes.setdefault(whole, name)) != name:
+            cause = f"{name} and {other} are the same disk, {whole}"
+            yield ToolError(cause, place=place, remedy="name another disk for one of them")
+        for reason in judged_members(lost for lost in each.lost if uuids.count(lost.uuid) < lost.members):
+            yield ToolError(reason.cause, place=place, remedy=reason.remedy)
+        if each.lost and each.disk.erase_name not in erase:
+            cause = f"it is not empty, and all of this would be lost: {'; '.join(map(str, each.lost))}"
+            remedy = f"if none of it is needed any more, add --erase {each.disk.erase_name}"
+            yield ToolError(cause, place=place, remedy=remedy)
     own = [each.disk.erase_name for each in chosen.values()]
-    return [
-        StudyError(
-            "none of the named disks has this serial number",
-            place=f"--erase {serial}",
-            remedy=f"{nearest(serial, own)}; the serial number must be typed exactly",
-        )
-        for serial in erase
-        if serial not in own
-    ]
-
-
-def _unerased(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[StrataError]:
-    return [
-        ToolError(
-            f"it is not empty, and all of this would be lost: {'; '.join(map(str, each.lost))}",
-            place=f"--disk {name}={each.path}",
-            remedy=f"if none of it is needed any more, add --erase {each.disk.erase_name}",
-        )
-        for name, each in chosen.items()
-        if each.lost and each.disk.erase_name not in erase
-    ]
+    for serial in erase:
+        if serial not in own:
+            yield StudyError(
+                "none of the named disks has this serial number",
+                place=f"--erase {serial}",
+                remedy=f"{nearest(serial, own)}; the serial number must be typed exactly",
+            )
 
 
 def _refused(chosen: ChosenDisk, cause: str, remedy: str) -> LabError:

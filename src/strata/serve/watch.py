@@ -91,21 +91,22 @@ class StudyNow:
 Stamp = tuple[tuple[str, int, int], ...]
 
 
+def _stamp(attempts: list[Attempt]) -> Stamp:
+    """Each attempt's name, and its record's time and size, which change with the results."""
+    found = {attempt.path.name: (0, 0) for attempt in attempts}
+    for attempt in attempts:
+        with suppress(OSError):
+            status = attempt.result_path.stat()
+            found[attempt.path.name] = (status.st_mtime_ns, status.st_size)
+    return tuple((name, *stamp) for name, stamp in found.items())
+
+
 class WatchedFolder(ResultsFolder):
     """A results folder that reads study.json again only when it has changed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._study: tuple[tuple[int, int], StudySnapshot] | None = None
-
-    def stamp(self, attempts: list[Attempt]) -> Stamp:
-        """Each attempt's name, and its record's time and size, which change with the results."""
-        found = {attempt.path.name: (0, 0) for attempt in attempts}
-        for attempt in attempts:
-            with suppress(OSError):
-                status = attempt.result_path.stat()
-                found[attempt.path.name] = (status.st_mtime_ns, status.st_size)
-        return tuple((name, *stamp) for name, stamp in found.items())
 
     def study(self) -> StudySnapshot:
         """Cached: read again only when it has changed."""
@@ -161,9 +162,7 @@ class Watch:
             snapshot = self.folder.study()
             running = self.folder.is_being_run()
             # Before the readings: a result that arrives meanwhile must change the version at the next poll.
-            stamps = [
-                self.folder.stamp(self.folder.store.attempts(each)) for each in snapshot.trials.values()
-            ]
+            stamps = [_stamp(self.folder.store.attempts(each)) for each in snapshot.trials.values()]
             forecast, trials = Forecast(), []
             for trial, sha256 in snapshot.trials.items():
                 reading = self.folder.read_trial(trial, sha256)
@@ -193,23 +192,22 @@ class Watch:
         )
 
     def _trial(self, reading: Reading, *, running: bool) -> TrialNow:
-        attempts = self.folder.attempts(reading.trial)
+        trial, record, attempts = reading.trial, reading.record, self.folder.attempts(reading.trial)
         begun = [each for each in attempts if not each.result_path.exists()]
-        trial = reading.trial
-        known: dict[str, Any] = {"id": str(trial), "stack": trial.stack, "workload": trial.workload}
-        known["seed"] = trial.seed
+        now = TrialNow(str(trial), trial.stack, trial.workload, trial.seed, "left")
         if begun and running:
             tail = self._tail(begun[-1])
             done_ns = tail.last_ns - (tail.first_ns or 0)
-            return TrialNow(**known, state="running", step=tail.title, done_ns=done_ns)
-        record, problem = reading.record, reading.problem or ""
+            return replace(now, state="running", step=tail.title, done_ns=done_ns)
+        if record is None and not attempts:
+            return now
+        now = replace(now, problem=reading.problem or "")
         if record is None:
-            state: State = "interrupted" if begun else "damaged" if attempts else "left"
-            return TrialNow(**known, state=state, problem="" if state == "left" else problem)
-        sealed_ns = self.folder.stamp([reading.attempt])[0][1] if reading.attempt else 0
+            return replace(now, state="interrupted" if begun else "damaged")
+        now = replace(now, sealed_ns=_stamp([reading.attempt])[0][1] if reading.attempt else 0)
         if record.validity.valid:
-            return TrialNow(**known, state="done", headline=headlines(record.metrics), sealed_ns=sealed_ns)
-        return TrialNow(**known, state="failed", problem=problem, sealed_ns=sealed_ns)
+            return replace(now, state="done", problem="", headline=headlines(record.metrics))
+        return replace(now, state="failed")
 
     def _tail(self, attempt: Attempt) -> EventTail:
         tail = self._tails.get(attempt.path)

@@ -143,12 +143,12 @@ def _judged(
     ]
 
 
-def _compared_with(claim: Claim, each: Expectation, stacks: Sequence[str]) -> set[str]:
+def _compared_with(claim: Claim, each: Expectation, stacks: Sequence[str]) -> frozenset[str]:
     """The stacks that a claim compares by the same metric of the same workload: intervals hold over these."""
     alike = (
         other for other in claim.expect if (other.workload, other.metric) == (each.workload, each.metric)
     )
-    return {name for other in alike for pair in other.pairs(stacks) for name in pair if name is not None}
+    return frozenset(name for other in alike for pair in other.pairs(stacks) for name in pair if name)
 
 
 def cells_of(finding: ClaimFinding) -> list[CellKey]:
@@ -161,7 +161,7 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def _found(results: StudyResults, blank: ClaimFinding, among: set[str]) -> ClaimFinding:
+def _found(results: StudyResults, blank: ClaimFinding, among: frozenset[str]) -> ClaimFinding:
     each, blank = blank.expectation, replace(blank, verdict="undecided")
     for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:

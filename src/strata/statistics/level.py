@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from itertools import combinations_with_replacement
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ _SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Method = Literal["geometric mean", "arithmetic mean", "merged histogram"]
 
@@ -96,17 +97,18 @@ def influences(jackknife: Floats) -> Floats:
     return np.asarray((len(jackknife) - 1) * (jackknife.mean() - jackknife), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Remembering:
-    """Computes once what is asked for by a key."""
+def cached_method(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Keep a method's values in its object, by the arguments, which are hashable."""
 
-    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, init=False)
+    @wraps(method)
+    def cached(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        known: dict[Any, T] = self.__dict__.setdefault("_known", {})
+        key = (method.__name__, args, *options.items())
+        if key not in known:
+            known[key] = method(self, *args, **options)
+        return known[key]
 
-    def once(self, key: object, make: Callable[[], T]) -> T:
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]
-        return found
+    return cached
 
 
 class Level(Protocol):
@@ -197,20 +199,23 @@ class Distribution:
 
 
 @dataclass(frozen=True)
-class PercentileLevel(Remembering):
+class PercentileLevel:
     """A percentile of merged histograms; percentiles themselves are never averaged."""
 
     distribution: Distribution
     percentile: float
     method: Method = "merged histogram"
+    # By the array's id; the array is kept with the answer, so that no other array gets its id.
+    _known: dict[int, tuple[Positions, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, positions: Positions) -> Floats:
         """The percentile of each row's histograms added up.
 
         Kept by array, since every ratio to a stack needs its percentiles of the same resamples.
         """
-        # The array is kept with the answer, so that no other array gets its id.
-        return self.once(id(positions), lambda: (positions, self._at(positions)))[1]
+        if id(positions) not in self._known:
+            self._known[id(positions)] = positions, self._at(positions)
+        return self._known[id(positions)][1]
 
     def _at(self, positions: Positions) -> Floats:
         seeds = len(self.distribution.counts)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -20,24 +20,22 @@ from strata.results.store import Reading, ResultsFolder
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, Ratio, family_over, judge
 from strata.statistics.family import Family
 from strata.statistics.interval import HALF_WIDTH_TARGET, PRACTICAL_ZONE, SEEDS_WANTED, half_width
-from strata.statistics.level import Remembering
+from strata.statistics.level import cached_method
 from strata.statistics.summary import MetricSummary, Series, summarize
 from strata.statistics.warnings import warnings_of
 
 
 @dataclass(frozen=True)
-class CellResults(Remembering):
+class CellResults:
     """One stack under one workload: its usable records by seed."""
 
     stack: str
     workload: str
     records: Mapping[int, ResultRecord]
 
+    @cached_method
     def series(self, metric: str) -> Series:
-        """A metric's values by seed, with the histograms behind them; made once."""
-        return self.once(metric, lambda: self._series_of(metric))
-
-    def _series_of(self, metric: str) -> Series:
+        """A metric's values by seed, with the histograms behind them."""
         every = ((seed, metric_of(record, metric)) for seed, record in sorted(self.records.items()))
         found = {seed: each for seed, each in every if each is not None}
         quantile = next((each.quantile for each in found.values()), None)
@@ -50,7 +48,7 @@ class CellResults(Remembering):
 
 
 @dataclass(frozen=True)
-class StudyResults(Remembering):
+class StudyResults:
     """The source of every figure in tables and reports.
 
     Attributes:
@@ -130,11 +128,9 @@ class StudyResults(Remembering):
                 kinds_of_one[0] = replace(kinds_of_one[0], headline=True)
         return ordered
 
+    @cached_method
     def counts(self, workload: str) -> list[MetricKind]:
         """The counts per operation of a workload's trials: no headlines, and not among its metrics."""
-        return self.once(("counts", workload), lambda: self._counts(workload))
-
-    def _counts(self, workload: str) -> list[MetricKind]:
         records = (record for stack in self.stacks for record in self.cells[stack, workload].records.values())
         found = {each.name: MetricKind.of(each) for record in records for each in counts_of(record)}
         return [found[name] for name in COUNT_NAMES if name in found]
@@ -153,14 +149,11 @@ class StudyResults(Remembering):
         whole = [kind for kind in tails if kind.headline or kind.family == LATENCY]
         return [kind for kind in kinds if kind.headline or kind in (whole or tails)]
 
+    @cached_method
     def summaries(self, workload: str, metric: str) -> dict[str, MetricSummary]:
         """A metric by stack, in the study's order; stacks without a usable value are left out."""
-
-        def summarized() -> dict[str, MetricSummary]:
-            found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
-            return {stack: summarize(series) for stack, series in found.items() if series.values}
-
-        return self.once(("summaries", workload, metric), summarized)
+        found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
+        return {stack: summarize(series) for stack, series in found.items() if series.values}
 
     def lacking(self, stack: str, workload: str) -> str:
         """The known reason why a cell has no valid result; empty: there is none, or it has one."""
@@ -171,11 +164,9 @@ class StudyResults(Remembering):
             return ""
         return next(filter(None, (each.problem for each in self.readings_of(*cell))), "")
 
+    @cached_method
     def unranked(self, stack: str, workload: str) -> str:
         """The reason for which a cell has no rank, in a few words; empty: it has one."""
-        return self.once(("unranked", stack, workload), lambda: self._unranked(stack, workload))
-
-    def _unranked(self, stack: str, workload: str) -> str:
         return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
     @property
@@ -206,13 +197,14 @@ class StudyResults(Remembering):
             f"{cell.stack}: {doubt}" if doubt else "",
         )
 
+    @cached_method
     def compared(
         self,
         kind: MetricKind,
         cell: CellKey,
         other: CellKey,
         *,
-        among: Collection[str] | None = None,
+        among: frozenset[str] | None = None,
         cached: bool = False,
         zone: float = PRACTICAL_ZONE,
     ) -> Comparison | None:
@@ -222,29 +214,23 @@ class StudyResults(Remembering):
         those ``among`` which the two are.
         """
         chosen = tuple(each for each in self.stacks if among is None or each in among)
+        upper, lower = (self.series(each, kind, cached=cached) for each in (cell, other))
+        alike = cell.workload == other.workload
+        family = self._family(cell.workload, kind.name, chosen) if alike else None
+        return judge(kind, upper, lower, zone=zone, family=family)
 
-        def judged() -> Comparison | None:
-            upper, lower = (self.series(each, kind, cached=cached) for each in (cell, other))
-            alike = cell.workload == other.workload
-            family = self._family(cell.workload, kind.name, chosen) if alike else None
-            return judge(kind, upper, lower, zone=zone, family=family)
-
-        return self.once(("compared", cell, other, kind, chosen, cached, zone), judged)
-
+    @cached_method
     def _family(self, workload: str, metric: str, stacks: tuple[str, ...]) -> Family | None:
         ranked = (stack for stack in stacks if not self.unranked(stack, workload))
-        series = (self.cells[stack, workload].series(metric) for stack in ranked)
-        return self.once(("family", workload, metric, stacks), lambda: family_over(list(series)))
+        return family_over([self.cells[stack, workload].series(metric) for stack in ranked])
 
+    @cached_method
     def half_widths(self, workload: str) -> dict[str, float]:
         """The half-width of each ranked stack's log-ratio to the best stack, by the first headline.
 
         It is infinite with fewer than six seeds. A single stack has that of the logarithm of its own mean.
         The best of several has the widest of the others': every ratio needs its seeds too.
         """
-        return self.once(("half-widths", workload), lambda: self._half_widths_of(workload))
-
-    def _half_widths_of(self, workload: str) -> dict[str, float]:
         kind = next(iter(self.metrics(workload)), None)
         ranking = self.ranking(workload, kind) if kind is not None else []
         if kind is None or not ranking:
@@ -289,9 +275,10 @@ class StudyResults(Remembering):
                         found.append(each)
         return found
 
+    @cached_method
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
-        """Every reason to doubt a cell's numbers, the gravest first; computed once."""
-        return self.once(("warnings", stack, workload), lambda: warnings_of(self, stack, workload))
+        """Every reason to doubt a cell's numbers, the gravest first."""
+        return warnings_of(self, stack, workload)
 
 
 def gather(folder: ResultsFolder) -> StudyResults:

@@ -19,7 +19,7 @@ from strata.statistics.level import (
     MeanLevel,
     Method,
     PercentileLevel,
-    Remembering,
+    cached_method,
     distribution_of,
     estimate,
     interval_of,
@@ -98,7 +98,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True)
-class Series(Remembering):
+class Series:
     """A metric's values by seed; of a percentile also the encoded histograms by seed, if there are any."""
 
     values: Mapping[int, float]
@@ -120,9 +120,10 @@ class Series(Remembering):
 
     def level(self, seeds: list[int]) -> Level:
         """The metric's level over ``seeds``, made once for each set."""
-        return self.once(tuple(seeds), lambda: self._level(seeds))
+        return self._level(tuple(seeds))
 
-    def _level(self, seeds: list[int]) -> Level:
+    @cached_method
+    def _level(self, seeds: tuple[int, ...]) -> Level:
         if self.percentile is not None and all(seed in self.histograms for seed in seeds):
             chosen = {seed: self.histograms[seed] for seed in seeds}
             return PercentileLevel(distribution_of(chosen), self.percentile)

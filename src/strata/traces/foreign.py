@@ -29,18 +29,6 @@ from strata.units import NS_PER_S, NS_PER_US, SECTOR_BYTES
 _NONE: Final = "none"  # in place of the root image, which such a trace does not have
 
 
-@dataclass(frozen=True)
-class _Request:
-    """One request of an iolog; ``kind`` is one of ``KINDS``."""
-
-    disk: str
-    kind: str
-    sector: int
-    sectors: int
-    arrival_ns: int
-    flags: frozenset[str] = frozenset()
-
-
 # What happened to a request: it was queued (Q), issued to its disk (D) or completed (C). ``disk`` counts the
 # names that were met, and so does ``rwbs``: blkparse's letters for what the request is for.
 _EVENT: Final = np.dtype(
@@ -53,27 +41,14 @@ _EVENT: Final = np.dtype(
 _EVENT_ACTIONS: Final = "QDC"
 _SECTORS_MAX: Final = (1 << 32) - 1
 _LINE_BYTES_MAX: Final = 1 << 16
-_BATCH: Final = 1 << 12
 
+_REQUEST: Final = np.dtype(
+    [
+        *((name, "<u8") for name in ("arrival_ns", "sector")),
+        *((name, "<u4") for name in ("sectors", "kind", "flags", "disk")),
+    ]
+)
 _Table = npt.NDArray[np.void]
-
-
-class _Rows:
-    """A table that grows row by row, in the space of its columns."""
-
-    def __init__(self, form: np.dtype[np.void]) -> None:
-        self._form = form
-        self._full: list[_Table] = []
-        self._last: list[tuple[int, ...]] = []
-
-    def append(self, row: tuple[int, ...]) -> None:
-        self._last.append(row)
-        if len(self._last) == _BATCH:
-            self._full.append(np.array(self._last, self._form))
-            self._last.clear()
-
-    def table(self) -> _Table:
-        return np.concatenate([*self._full, np.array(self._last, self._form)])
 
 
 class _Names(dict[str, int]):
@@ -108,7 +83,7 @@ def read_foreign(path: Path) -> Trace:
         if is_blktrace:
             trace = _joined(event for each in files_of(path) for event in _blktrace(each))
         else:
-            trace = _trace(_iolog(path)) if is_iolog else _joined(_blkparse(path))
+            trace = _iolog(path) if is_iolog else _joined(_blkparse(path))
     if not len(trace.records):
         raise ResultError(
             "no request of a disk was found",
@@ -118,22 +93,6 @@ def read_foreign(path: Path) -> Trace:
     return trace
 
 
-def _trace(requests: Iterable[_Request]) -> Trace:
-    rows, disks = _Rows(_REQUEST), _Names({_NONE: 0})
-    for each in requests:
-        flags = sum(1 << FLAGS.index(name) for name in each.flags)
-        kind, disk = KINDS.index(each.kind), disks.number(each.disk)
-        rows.append((each.arrival_ns, each.sector, each.sectors, kind, flags, disk))
-    found = rows.table()
-    return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
-
-
-_REQUEST: Final = np.dtype(
-    [
-        *((name, "<u8") for name in ("arrival_ns", "sector")),
-        *((name, "<u4") for name in ("sectors", "kind", "flags", "disk")),
-    ]
-)
 _OP_OF_KIND: Final = np.array([OPS.index(kind.partition("_")[0]) for kind in KINDS], "u1")
 
 
@@ -188,7 +147,13 @@ _IOLOG_KINDS: Final = {
 _IOLOG_HEAD: Final = b"fio version"
 
 
-def _iolog(path: Path) -> Iterator[_Request]:
+def _iolog(path: Path) -> Trace:
+    disks = _Names({_NONE: 0})
+    found = np.fromiter(_iolog_requests(path, disks), _REQUEST)
+    return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
+
+
+def _iolog_requests(path: Path, disks: _Names) -> Iterator[tuple[int, ...]]:
     """fio(1), "TRACE FILE FORMAT": version 3 begins each line with microseconds, version 2 has waits."""
     lines = _lines(path)
     timed = next(lines)[1].split()[2:3] == ["3"]
@@ -217,7 +182,7 @@ def _iolog(path: Path) -> Iterator[_Request]:
                     sectors = max(0, -(-end // SECTOR_BYTES) - start // SECTOR_BYTES)
                     sector = start // SECTOR_BYTES if sectors else 0
                     _ranged(str(sectors), _SECTORS_MAX)
-                    yield _Request(file, kind, sector, sectors, at_us * NS_PER_US)
+                    yield at_us * NS_PER_US, sector, sectors, KINDS.index(kind), 0, disks.number(file)
                 case _:
                     raise _bad(path, number, line)
         except ValueError as error:
@@ -340,37 +305,25 @@ def _kind(operation: str, rest: str, preflush: bool, has_data: bool) -> str | No
     return "write_sync" if "S" in rest else "write_metadata" if "M" in rest else "write"
 
 
-class _Outstanding(dict[tuple[int, ...], "int | deque[int]"]):
-    """The requests that began and are not complete, by what they ask for; the first comes out first."""
-
-    def add(self, key: tuple[int, ...], index: int) -> None:
-        found = self.setdefault(key, index)
-        if isinstance(found, deque):
-            found.append(index)
-        elif found != index:
-            self[key] = deque([found, index])
-
-    def take(self, key: tuple[int, ...]) -> int | None:
-        found = self.get(key)
-        index = found.popleft() if isinstance(found, deque) else found
-        if not isinstance(found, deque) or not found:
-            self.pop(key, None)
-        return index
-
-
 def _joined(events: Iterable[_Event]) -> Trace:
     """The requests of blktrace's events, each with its completion."""
-    rows, disks, letters = _Rows(_EVENT), _Names({_NONE: 0}), _Names()
-    for each in events:
-        names = disks.number(each.disk), letters.number(each.rwbs)
-        rows.append((each.at_ns, each.sector, each.sectors, *names, _EVENT_ACTIONS.index(each.action)))
-    table = rows.table()
+    disks, letters = _Names({_NONE: 0}), _Names()
+
+    def row(event: _Event) -> tuple[int, ...]:
+        names = disks.number(event.disk), letters.number(event.rwbs)
+        return event.at_ns, event.sector, event.sectors, *names, _EVENT_ACTIONS.index(event.action)
+
+    table = np.fromiter(map(row, events), _EVENT)
     meanings = [[_meaning(rwbs, has_data) for has_data in (False, True)] for rwbs in letters]
     issued = _EVENT_ACTIONS.index("D")
     arrival = issued if (table["action"] == issued).any() else _EVENT_ACTIONS.index("Q")
-    begun = _Outstanding()
-    requests = _Rows(_REQUEST)
-    asked, completed = 0, _Rows(np.dtype([("index", "<u8"), ("at_ns", "<u8")]))
+    asked, begun = (
+        0,
+        dict[tuple[int, ...], deque[int]](),
+    )  # the incomplete ones, oldest first
+    requests = np.zeros(int((table["action"] == arrival).sum()), _REQUEST)
+    complete_ns, is_complete = np.zeros(len(requests), "u8"), np.zeros(len(requests), bool)
+    has_completions = bool((table["action"] == _COMPLETE).any())
     for at in np.argsort(table["at_ns"], kind="stable"):
         at_ns, sector, sectors, disk, rwbs, action = table[at].item()
         meaning = meanings[rwbs][sectors > 0]
@@ -381,17 +334,19 @@ def _joined(events: Iterable[_Event]) -> Trace:
             sector = sectors = 0
         key = (disk, kind, sector, sectors)
         if action == arrival:
-            begun.add(key, asked)
-            requests.append((at_ns, sector, sectors, kind, flags, disk))
+            requests[asked] = (at_ns, sector, sectors, kind, flags, disk)
+            if has_completions:  # else all would be kept
+                begun.setdefault(key, deque()).append(asked)
             asked += 1
-        elif action == _COMPLETE and (index := begun.take(key)) is not None:
-            completed.append((index, at_ns))
-    found, done = requests.table(), completed.table()
-    if not len(done):
+        elif action == _COMPLETE and key in begun:
+            index = begun[key].popleft()
+            complete_ns[index], is_complete[index] = at_ns, True
+            if not begun[key]:
+                del begun[key]
+    if not is_complete.any():
+        found = requests[:asked]
         return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
-    done = done[np.argsort(done["index"])]
-    found = found[done["index"]]
-    return Trace(_records(found, done["at_ns"]), tuple(disks))
+    return Trace(_records(requests[is_complete], complete_ns[is_complete]), tuple(disks))
 
 
 _FLUSH: Final = KINDS.index("flush")

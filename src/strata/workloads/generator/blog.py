@@ -154,7 +154,7 @@ class Blog(LogsThroughput, CostsRealTime, Content, Workload):
         return self.interval_ns
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        yield from self.content_checks()
+        yield from super().checks(outputs)
         # Nobody can read before the second blog is begun.
         blogs = load_result(outputs, _STEP, "blog")["score_writes"]
         detail = f"{blogs} blogs were completed in {self.duration_ns_min / NS_PER_S:g} s"

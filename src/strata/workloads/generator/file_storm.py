@@ -14,11 +14,10 @@ from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.page_cache import dropped, synced
 from strata.model.stack import space_diagnostics
 from strata.model.step import Step
-from strata.model.warning import Check
 from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, key, option_words
+from strata.workloads.keys import key, option_words
 
 _PARTS: Final = ("create", "stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -44,7 +43,6 @@ class FileStorm(Content, Workload):
         "loads (each part is of one kind) and, unless fsync is set, durability."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
         MetricSpec("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
@@ -105,9 +103,6 @@ class FileStorm(Content, Workload):
         argv = (PROGRAM, "storm", part, *option_words(common), *option_words(own), *content)
         limit_ns = _SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S
         return context.step(f"storm-{part}", "measure", title, argv, time_limit_ns=limit_ns)
-
-    def checks(self, outputs: Outputs) -> list[Check]:
-        return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         metrics: list[Metric] = []

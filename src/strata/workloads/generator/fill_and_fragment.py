@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import StrictBool, StrictInt
 
@@ -14,7 +14,6 @@ from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.page_cache import dropped, synced
 from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Step
-from strata.model.warning import Check
 from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size, describe_size
 from strata.workloads.generator.output import (
@@ -25,7 +24,7 @@ from strata.workloads.generator.output import (
     operation_latencies,
     own_folder,
 )
-from strata.workloads.keys import ZEROS_QUESTION, key, option_words
+from strata.workloads.keys import key, option_words
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Limits against hanging; slow disks stay below them.
@@ -54,7 +53,6 @@ class FillAndFragment(Content, Workload):
         "deletion and full filesystems."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
         MetricSpec(
@@ -114,20 +112,18 @@ class FillAndFragment(Content, Workload):
         yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        seed = {"seed": context.derived_seed("fragment")}
         fill = {"write-bytes": self.write_size_bytes, "sync-every-bytes": self.sync_every_bytes}
         filled = f"Fill files of {describe_size(self.data_bytes)} by {self.writers} writers"
         rewrite = {"extents": self.extents, "extent-bytes": self.extent_size_bytes, "direct": self.direct}
         rewritten = f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}"
-        fill_words, rewrite_words = (
-            (*option_words({**seed, **each}), *self.content_words) for each in (fill, rewrite)
-        )
+        seed = {"seed": context.derived_seed("fragment")}
+        words = [(*option_words({**seed, **each}), *self.content_words) for each in (fill, rewrite)]
         return [
             synced(context, "fragment-settle", "prepare", "Write back dirty data before it begins"),
-            self._part(context, "fill", "prepare", filled, *fill_words),
+            self._part(context, "fill", "prepare", filled, *words[0]),
             self._count(context, "before", "prepare"),
             *self._read(context, "before", "prepare"),
-            self._part(context, "rewrite", "measure", rewritten, *rewrite_words),
+            self._part(context, "rewrite", "measure", rewritten, *words[1]),
             *self._read(context, "after", "measure"),
             self._count(context, "after", "inspect"),
         ]
@@ -158,26 +154,22 @@ class FillAndFragment(Content, Workload):
         argv = (PROGRAM, "extents", own_folder(context, "fragment"))
         return context.step(f"fragment-extents-{when}", phase, title, argv, time_limit_ns=_SLACK_NS)
 
-    def checks(self, outputs: Outputs) -> list[Check]:
-        return self.content_checks()
-
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        fill, rewrite, before, after = (
-            load_result(outputs, f"fragment-{step}", f"fragment-{step.partition('-')[0]}")
-            for step in ("fill", "rewrite", "read-before", "read-after")
-        )
-        parts: dict[str, tuple[Mapping[str, Any], Phase]] = {
-            "fill": (fill, "prepare"),
-            "read_before": (before, "prepare"),
-            "rewrite": (rewrite, "measure"),
-            "read_after": (after, "measure"),
+        results = {
+            step: load_result(outputs, f"fragment-{step}", f"fragment-{step.partition('-')[0]}")
+            for step in ("fill", "read-before", "rewrite", "read-after")
         }
+        fill, before, rewrite, after = results.values()
         metrics = []
-        for name, (result, phase) in parts.items():
+        for step, result in results.items():
             rate = result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1)
-            step = f"fragment-{name.replace('_', '-')}"
-            marks = {"phase": phase, "headline": name in ("rewrite", "read_after"), "steps": (step,)}
-            metrics.append(Metric.of(f"{name}_bytes_per_s", rate, "B/s", **marks))
+            late = step in ("rewrite", "read-after")
+            marks = {
+                "phase": "measure" if late else "prepare",
+                "headline": late,
+                "steps": (f"fragment-{step}",),
+            }
+            metrics.append(Metric.of(f"{step.replace('-', '_')}_bytes_per_s", rate, "B/s", **marks))
         ratio = after["duration_ns"] / max(before["duration_ns"], 1)
         return [
             *metrics,

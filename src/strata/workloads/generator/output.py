@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
@@ -16,7 +16,7 @@ from strata.model.metric import Metric
 from strata.model.step import LOAD
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
-from strata.workloads.keys import ZEROS, key
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key
 
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
@@ -41,7 +41,9 @@ class Mixture(BaseModel):
 
 
 class Content(Mixture):
-    """The keys of a workload that can write zeros instead."""
+    """The keys of a workload that can write zeros instead, and the check of that."""
+
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
 
     zeros: StrictBool = key(
         False, "Write zeros instead, which flatters what compresses, deduplicates or looks for zeros", True
@@ -51,7 +53,7 @@ class Content(Mixture):
     def content_words(self) -> tuple[str, ...]:
         return ("--zeros",) if self.zeros else super().content_words
 
-    def content_checks(self) -> list[Check]:
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
         return [ZEROS] if self.zeros else []
 
     def content_diagnostics(self) -> list[Diagnostic]:

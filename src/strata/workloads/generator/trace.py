@@ -251,7 +251,7 @@ class TraceReplay(Content, Workload):
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        yield from self.content_checks()
+        yield from super().checks(outputs)
         result = load_result(outputs, "trace-run", "replay-run")
         took_ns, trace_ns = result["duration_ns"], result["trace_ns"]
         if self.timing == "original":
