@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
+from keyword import iskeyword
 from types import FrameType, ModuleType
 from typing import Any, Final, TypeVar
 
@@ -101,13 +102,14 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]], package: str) -> type[
             name, command, rest = super().resolve_command(ctx, args)
             if name is None or command is None:
                 return name, command, rest
+            named = name.replace("-", "_") + ("_" if iskeyword(name) else "")
             with _named(name):  # what a command needs may take seconds to load on a busy machine
-                module = import_module(f"{package}.{name.replace('-', '_')}")
+                module = import_module(f"{package}.{named}")
             shown: dict[str, Any] = {"rich_help_panel": panels[name], "hidden": command.hidden}
             application = Application()
             if name in COMMANDS_OF_GROUPS and ctx.parent is None:
                 application.add_typer(_folder(module), name=name, **shown)
-            elif isinstance(declared := getattr(module, name.replace("-", "_")), typer.Typer):
+            elif isinstance(declared := getattr(module, named), typer.Typer):
                 application.add_typer(declared, name=name, **shown)
             else:
                 application.command(name, **shown)(declared)

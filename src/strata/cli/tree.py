@@ -37,7 +37,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "bisect": "Find the commit of a kernel at which a metric changed.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
     },
-    "The lab": {"lab": "Build, show, enter, check and clean the lab."},
+    "The lab": {"lab": "Build, show, carry, enter, check and clean the lab."},
     HIDDEN: {
         "man": "Write the manual pages, one per command.",
         "schema": "Print the JSON Schema of study files, for editors.",
@@ -61,6 +61,8 @@ COMMANDS_OF_GROUPS: Final[dict[str, dict[str, dict[str, str]]]] = {
             "build": "Build what is missing or stale of the lab.",
             "show": "Show what is built, from what, and whether it is current.",
             "enter": "Open a shell inside a lab, on modelled disks.",
+            "export": "Write the built lab to a file, for machines without a network.",
+            "import": "Take a built lab from a file of `strata lab export`.",
             "clean": "Remove what killed runs left behind. Results are kept.",
             "remove": "Delete outdated parts and build leftovers from the caches.",
             "validate": "Check the disk models against theory, figures and real drives.",

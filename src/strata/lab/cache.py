@@ -34,7 +34,7 @@ import platformdirs
 
 from strata.errors import LabError
 from strata.files import refuse_exchangeable_path, sync
-from strata.lab.integrity import MEMORY, damage, say_damage, write_hashes
+from strata.lab.integrity import HASHES, MEMORY, damage, say_damage, write_hashes
 from strata.lab.process import refuse_ended
 
 KINDS: Final = (
@@ -76,6 +76,11 @@ class Entry:
         """The space the entry takes, counting a file of several names once."""
         return size_bytes(self.path)
 
+    @property
+    def sha256(self) -> str:
+        """One hash over all its files: of the list of their hashes. A copy with the same one is the same."""
+        return file_hash(self.path / HASHES)
+
 
 @dataclass(frozen=True)
 class Build:
@@ -108,12 +113,14 @@ class Cache:
         """Every finished entry of a kind, the one last built or chosen first."""
         folder = self.root / kind
         try:
-            found = [e for p in folder.iterdir() if (e := self._read(kind, p)) is not None]
+            found = [e for p in folder.iterdir() if (e := self.read(kind, p.name)) is not None]
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return []
         return sorted(found, key=lambda e: (-e.path.stat().st_mtime_ns, e.key))
 
-    def _read(self, kind: str, path: Path) -> Entry | None:
+    def read(self, kind: str, key: str) -> Entry | None:
+        """The entry of a key, whether or not it is sound."""
+        path = self.root / kind / key
         try:
             if _can_be_anothers(path) or _can_be_anothers(path.parent):
                 return None
@@ -130,7 +137,7 @@ class Cache:
 
     def find(self, kind: str, inputs: Inputs) -> Entry | None:
         """The entry built from exactly these inputs."""
-        found = self._read(kind, self.root / kind / inputs.key)
+        found = self.read(kind, inputs.key)
         return found if found is not None and is_sound(found) else None
 
     def choose(self, entry: Entry) -> None:
@@ -225,7 +232,7 @@ class Cache:
                 with self._staged(entry.kind, entry.key) as staging:
                     shutil.copytree(entry.path, staging, copy_function=_link_or_copy, dirs_exist_ok=True)
                     staging.chmod(0o755)
-                for folder in (self.root, place.parent):
+                for folder in (self.root, place.parent) if self.root != cache_root() else ():
                     folder.chmod(0o755)
                 there = Entry(entry.kind, entry.key, place, entry.inputs, entry.manifest)
             self.choose(there)
@@ -304,6 +311,16 @@ def shared_cache() -> Cache | None:
     if state.st_uid not in (0, os.geteuid()) or state.st_mode & 0o022:
         return None  # a kernel that anybody could have put there must not be run
     return Cache(root)
+
+
+def caches() -> list[Cache]:
+    """The caches that may have a lab: the user's, then the one that root has built for everybody."""
+    return [each for each in (Cache(cache_root()), shared_cache()) if each is not None]
+
+
+def find_entries(kind: str) -> list[Entry]:
+    """The entries of a kind in all caches."""
+    return [entry for cache in caches() for entry in cache.entries(kind)]
 
 
 def _take(descriptor: int) -> bool:

@@ -35,9 +35,8 @@ from strata.diagnostics.names import Diagnostic
 from strata.errors import LabError, StrataError, StudyError
 from strata.files import open_named
 from strata.lab.apt import Apt
-from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
+from strata.lab.cache import Cache, Entry, Inputs, cache_root, caches, file_hash, shared_root
 from strata.lab.image import DATE, ImageSpec
-from strata.lab.lab import caches
 from strata.lab.progress import ProgressStep, SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball

@@ -78,10 +78,10 @@ def write_hashes(folder: Path) -> None:
     path.chmod(0o644)
 
 
-def damage(folder: Path, memory: Path) -> str | None:
+def damage(folder: Path, memory: Path | None) -> str | None:
     """The difference between an entry and its hashes, as a clause; None if they are equal.
 
-    ``memory`` is the file that remembers what was compared.
+    ``memory`` is the file that remembers what was compared; None compares all of it now.
     """
     try:
         hashes = dict(json.loads((folder / HASHES).read_text()))
@@ -104,8 +104,10 @@ def say_damage(folder: Path, what: str) -> None:
         Terminal(stderr=True).print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _compared(path: Path, memory: Path) -> str:
+def _compared(path: Path, memory: Path | None) -> str:
     """The hash of a file or folder, remembered while nothing of it changes."""
+    if memory is None:
+        return _content_hash(path)
     state, changed_ns = _state(path)
     now_s = time.time()
     with _lock:

@@ -18,8 +18,8 @@ from strata.lab.cache import (
     Inputs,
     cache_root,
     damage_of,
+    find_entries,
     is_sound,
-    shared_cache,
     shared_root,
 )
 from strata.lab.image import ImageBuild, ImageSpec, build_image
@@ -238,20 +238,11 @@ class Project:
         elif (kernel := kernel or self.find("kernel")) is None:
             return None
         now, kind = self.wanted(part), self.kind(part)
-        for entry in (entries or _entries)(kind):
+        for entry in (entries or find_entries)(kind):
             fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
             if dict(entry.inputs.wanted) == now and fits and is_sound(entry):
                 return entry
         return None
-
-
-def _entries(kind: str) -> list[Entry]:
-    return [entry for cache in caches() for entry in cache.entries(kind)]
-
-
-def caches() -> list[Cache]:
-    """The caches that may have a lab: the user's, then the one that root has built for everybody."""
-    return [each for each in (Cache(cache_root()), shared_cache()) if each is not None]
 
 
 def find_entry(part: Part, root: Path) -> Entry | None:
@@ -265,7 +256,7 @@ def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:
     kernel, image, agent, load, machine = map(project.find, (*ESSENTIAL, "load", QEMU_KERNEL))
     if kernel is None or image is None or agent is None:
         return None
-    read_once = functools.cache(_entries)  # all groups are of one kind
+    read_once = functools.cache(find_entries)  # all groups are of one kind
     groups = {group.name: project.find(group.name, kernel, read_once) for group in project.recipe.groups}
     return Lab(
         KernelBuild.of(kernel),

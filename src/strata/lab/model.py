@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.errors import LabError, ToolError
-from strata.lab.cache import Cache, Inputs, cache_root, file_hash, tree_hashes
+from strata.lab.cache import Cache, Entry, Inputs, cache_root, caches, file_hash, tree_hashes
 from strata.lab.recipe import project_root
 
 READ, WRITE, FLUSH, DISCARD = range(4)
@@ -300,6 +300,8 @@ def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:
 
 
 FOLDER: Final = Path("kernel") / "disk"
+MODEL: Final = "model"
+"""The kind of the library's cache entries."""
 _FILE: Final = "libstratadisk.so"
 _FLAGS: Final = ("-O2", "-g", "-std=gnu11", "-fPIC", "-shared")
 
@@ -323,7 +325,7 @@ def _sources(folder: Path) -> list[Path]:
 def build_model(cache: Cache, project: Path) -> Path:
     """The library for the project's sources, compiling it unless it is in the cache."""
     now = model_wanted(project)
-    entry = cache.current("model", now)
+    entry = cache.current(MODEL, now) or find_model(project)
     if entry is None:
         compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
         if compiler is None:
@@ -332,8 +334,14 @@ def build_model(cache: Cache, project: Path) -> Path:
                 remedy="apt-get install --no-install-recommends gcc libc6-dev",
             )
         inputs = Inputs(now, {"compiler": _version(compiler)})
-        entry = cache.build("model", inputs, lambda to: _compile(compiler, project / FOLDER, to))
+        entry = cache.build(MODEL, inputs, lambda to: _compile(compiler, project / FOLDER, to))
     return entry.path / _FILE
+
+
+def find_model(project: Path) -> Entry | None:
+    """The compiled library for the project's sources if it is in a cache."""
+    now = model_wanted(project)
+    return next(filter(None, (each.current(MODEL, now) for each in caches())), None)
 
 
 def _version(compiler: str) -> str:

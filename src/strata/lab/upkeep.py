@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from strata.lab.cache import KINDS, Cache, Entry, cache_root
+from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.inputs import built_in_wanted, package_stages
-from strata.lab.lab import Project, caches, parts
+from strata.lab.lab import Project, parts
 from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root

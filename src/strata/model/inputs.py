@@ -273,7 +273,7 @@ class Unpacked:
         return self._file.tell()
 
 
-class _Member(tarfile.TarInfo):
+class SmallHeaders(tarfile.TarInfo):
     """A member whose headers are small: tarfile reads them into memory at the size that they state."""
 
     @classmethod
@@ -296,7 +296,7 @@ def members(file: BinaryIO) -> Iterator[tarfile.TarInfo]:
     source, mode = (content, "r|") if content.is_packed else (file, "r:")
     stated_bytes, count = 0, 0
     most_bytes = max(_SWOLLEN_BYTES_MIN, _GROWTH_MAX * os.fstat(file.fileno()).st_size)
-    with tarfile.open(fileobj=source, mode=mode, tarinfo=_Member) as tar:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=source, mode=mode, tarinfo=SmallHeaders) as tar:  # type: ignore[call-overload]
         while (member := tar.next()) is not None:
             tar.members.clear()  # it would keep them all
             count += 1

@@ -9,8 +9,8 @@ from typing import Any
 from strata.cli.output import print_json
 from strata.cli.parameters import AsJson
 from strata.console import Terminal
-from strata.lab.cache import KINDS, Cache, Entry, cache_root, is_sound
-from strata.lab.lab import Project, caches, find_entry, find_lab, parts
+from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches, is_sound
+from strata.lab.lab import Project, find_entry, find_lab, parts
 from strata.lab.model import model_wanted
 from strata.lab.recipe import project_root
 from strata.model.kernel import KERNELS, Kernel
