@@ -246,6 +246,20 @@ _WORKLOADS: Final = {
         'workload = "fill-and-fragment"\njoint = true\nsize = "16MiB"\ncompressibility_percent = 0'
     ),
     "workload-file-storm": 'workload = "file-storm"\nfiles = 2000\nfsync = true\nzeros = true',
+    "workload-fio-new-file": (
+        'workload = "fio"\nfile = "new"\nwarmup = "1s"\nduration = "2s"\n'
+        'options = { rw = "write", bs = 2300, fdatasync = 1, numjobs = 2, refill_buffers = true }'
+    ),
+    "workload-sysbench-oltp-own": (
+        'workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "5s"\nrate = 50\nrows = 500\n'
+        'init_text = "CREATE TABLE item (id INT);"\nscript_text = "UPDATE item SET id = 1 WHERE id = :id;"'
+    ),
+    "workload-command-everything": (
+        'workload = "command"\nprepare = [\'make ${data}/a "two words" $$5\']\nwarmup = ["cat ${data}/a"]\n'
+        'load = [{ name = "settle", run = "cat a", cold = true }, { name = "n", run = "cat ${count}" }]\n'
+        'end = [{ name = "server", run = "du -s ${data}" }]\nvariables = { count = 3 }\nmemory = "64MiB"\n'
+        'serve = { run = "served ${data}", port = 2379 }\nscripts = { "a.sql" = "SELECT $1;" }'
+    ),
 }
 _MEMBERS: Final = """
 [[workloads.load.tenants]]

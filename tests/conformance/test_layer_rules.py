@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import inspect
 
-from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
-
 from for_all import for_all
 from golden_studies import LAYER_CASES
+from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
 from strata.diagnostics.names import disk_of
 from strata.model.abilities import Abilities
 from strata.model.layer import Geometry, LayerContext, Provided

@@ -7,10 +7,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from layer_cases import CASES_BY_LAYER
-
 from for_all import for_all
 from golden_studies import CASES, compile_case, plan_of_case, study_of
+from layer_cases import CASES_BY_LAYER
 from strata.diagnostics.field_meaning import description_of
 from strata.diagnostics.mistakes import keys_of
 from strata.diagnostics.names import is_kebab
@@ -27,6 +26,7 @@ from strata.workloads.generator.output import PROGRAM
 LAYERS = list(catalogue().layers.items())
 WORKLOADS = list(catalogue().workloads.items())
 ALL: list[tuple[str, type[Layer | Workload]]] = [*LAYERS, *WORKLOADS]
+SCHEMA = study_schema(catalogue())
 PACKAGES = Path(__file__).parents[2] / "image" / "packages.toml"
 
 
@@ -110,7 +110,7 @@ def test_every_key_is_described(name: str, registered: type[Layer | Workload]) -
 
 @for_all(("name", "registered"), ALL)
 def test_it_is_in_the_schema(name: str, registered: type[Layer | Workload]) -> None:
-    definition = study_schema(catalogue())["$defs"][f"{kind_of(registered)}-{name}"]
+    definition = SCHEMA["$defs"][f"{kind_of(registered)}-{name}"]
 
     assert set(definition["properties"]) == set(keys_of(registered))
 

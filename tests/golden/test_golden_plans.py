@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from for_all import for_all
-from golden_studies import CASES, compile_case
+from golden_studies import CASES, LAYER_CASES, compile_case
+from layer_cases import own_layer
 from strata.model.step import Step
 from strata.plan.model import Plan
 
@@ -95,3 +96,20 @@ def test_the_plan_is_the_one_that_was_reviewed(
 
 def test_no_golden_plan_is_left_over() -> None:
     assert {file.stem for file in FOLDER.glob("*.txt")} == set(REVIEWED)
+
+
+def test_what_a_layer_gives_and_does_in_use_is_what_was_reviewed(request: pytest.FixtureRequest) -> None:
+    """What each case provides and its abilities; a step that several cases share stands in the first."""
+    lines: dict[str, None] = {}
+    for case in LAYER_CASES:
+        own = own_layer(case)
+        lower = own.context.provided
+        given, lost = own.layer.provided(lower), own.layer.losses_survived(lower)
+        lines[f"{case}: {given!r}, survives {lost} losses; {' '.join(own.abilities())}"] = None
+        lines |= dict.fromkeys(f"  {_step_line(step)}" for each in own.abilities().values() for step in each)
+        lines |= dict.fromkeys(f"  the path of {name}: {path}" for name, path in own.outcomes().items())
+    file, text = FOLDER.with_name("abilities.txt"), "".join(f"{line}\n" for line in lines)
+    if request.config.getoption("--update-golden"):
+        file.write_text(text)
+
+    assert file.read_text() == text, "review the change, then run: pytest tests/golden --update-golden"

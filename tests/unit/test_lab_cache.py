@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from strata.cli.lab.show import cache_row
 from strata.errors import LabError
-from strata.lab.cache import KINDS, Cache, Entry, Inputs, cache_root, shared_cache, tree_hashes
+from strata.lab.cache import Cache, Inputs, cache_root, shared_cache, tree_hashes
 
 INPUTS = Inputs({"source": "1"}, {"compiler": "gcc 12"})
 
@@ -29,32 +28,6 @@ def fill(folder: Path) -> Mapping[str, Any]:
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache")
-
-
-def test_an_entry_is_built_once_and_found_again(cache: Cache) -> None:
-    built = cache.build("agent", INPUTS, fill)
-
-    def fail(folder: Path) -> Mapping[str, Any]:
-        raise AssertionError("built twice")
-
-    again = cache.build("agent", INPUTS, fail)
-
-    assert again.path == built.path
-    assert (again.path / "thing").read_text() == "made"
-    assert again.manifest == {"sha256": "ab"}
-    assert again.inputs == INPUTS
-
-
-def test_a_build_that_fails_leaves_no_entry(cache: Cache) -> None:
-    def fail(folder: Path) -> Mapping[str, Any]:
-        (folder / "half").write_text("half")
-        raise LabError("it does not compile")
-
-    with pytest.raises(LabError, match="does not compile"):
-        cache.build("agent", INPUTS, fail)
-
-    assert cache.entries("agent") == []
-    assert list((cache.root / "agent").iterdir()) == []
 
 
 def build_slowly(root: Path, log: Path) -> None:
@@ -137,27 +110,6 @@ def test_cleaning_leaves_alone_what_a_running_build_works_on(cache: Cache) -> No
         return fill(folder)
 
     cache.build("agent", INPUTS, make)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Inputs({"source": "2"}, {"compiler": "gcc 12"}),
-        Inputs({"source": "1", "patch": "1"}, {"compiler": "gcc 12"}),
-        Inputs({"source": "1"}, {"compiler": "gcc 13"}),
-        Inputs({"compiler": "gcc 12"}, {"source": "1"}),
-    ],
-)
-def test_the_key_changes_with_any_input(other: Inputs) -> None:
-    assert other.key != INPUTS.key
-    assert Inputs(dict(INPUTS.wanted), dict(INPUTS.found)).key == INPUTS.key
-
-
-def test_an_entry_is_stale_once_the_project_states_something_else(cache: Cache) -> None:
-    entry = cache.build("agent", INPUTS, fill)
-
-    assert cache.current("agent", {"source": "1"}) == entry
-    assert cache.current("agent", {"source": "2"}) is None
 
 
 def test_of_several_current_entries_the_chosen_one_is_preferred(cache: Cache) -> None:
@@ -283,14 +235,3 @@ def test_hashes_of_a_tree_change_with_a_name_a_byte_and_the_executable_bit(tmp_p
 
     assert executable != before
     assert changed["a/one"] != executable["a/one"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_entry_has_a_description(kind: str, tmp_path: Path) -> None:
-    def make(folder: Path) -> dict[str, object]:
-        (folder / "made").write_text("x")
-        return {"sha256": "0", "size_bytes": 1}
-
-    entry: Entry = Cache(tmp_path).build(kind, Inputs({"a": "1"}, {}), make)
-
-    assert cache_row(entry, {})["what"]

@@ -11,7 +11,7 @@ import pytest
 
 from strata.errors import LabError
 from strata.lab import apt
-from strata.lab.apt import backport_pins, version_pins
+from strata.lab.apt import backport_pins
 from strata.lab.image import ImageSpec, installed_packages, moved_packages, write_lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,16 +31,6 @@ def test_the_projects_image_is_locked_to_exact_versions() -> None:
     assert set(spec.packages) <= set(spec.locked)
     assert set(spec.modules) < set(spec.locked_kernel)
     assert not [name for name in spec.locked if "dkms" in name or name == "systemd"]
-
-
-def test_a_lock_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    folder = definition(tmp_path / "image")
-
-    write_lock(folder, {"libc6": "2.41-12", "g++": "4:14.2.0-1"}, {"linux-source-7.2": "7.2.1-1~bpo13+1"}, {})
-
-    spec = ImageSpec.read(folder)
-    assert spec.locked == {"libc6": "2.41-12", "g++": "4:14.2.0-1"}
-    assert spec.locked_kernel == {"linux-source-7.2": "7.2.1-1~bpo13+1"}
 
 
 def test_the_image_is_another_one_when_anything_it_is_made_from_changes(tmp_path: Path) -> None:
@@ -75,13 +65,6 @@ def test_a_broken_definition_is_named(tmp_path: Path) -> None:
         with pytest.raises(LabError) as caught:
             ImageSpec.read(folder)
         assert caught.value.place == str(folder / "packages.toml")
-
-
-def test_every_package_is_pinned_to_its_locked_version() -> None:
-    stanzas = version_pins({"fio": "3.39-1", "bash": "5.2.37-2"}).split("\n\n")
-
-    assert stanzas[0] == "Package: bash\nPin: version 5.2.37-2\nPin-Priority: 1001"
-    assert len(stanzas) == 2
 
 
 ZFS = '[backports]\ncontrib = ["zfs-linux"]\n\n[modules]\nzfs-dkms = "zfsutils-linux"\n'

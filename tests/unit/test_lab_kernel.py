@@ -18,7 +18,6 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Inputs
 from strata.lab.kernel import KernelBuild, build_kernel, check_config
-from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, Workshop, source_from_tarball
@@ -105,17 +104,10 @@ def test_a_kernel_is_the_source_with_our_files_and_patches(
     assert kernel.path.read_text() == "int hello = 1;\nint disk;\n"
     assert (kernel.release, kernel.source, kernel.locked) == ("7.2.3-strata", "7.2.3", False)
     assert kernel.path.stat().st_mode & 0o111
-
-
-def test_building_does_not_change_the_unpacked_source(tmp_path: Path, folder: Path, tarball: Path) -> None:
-    build(tmp_path / "cache", folder, tarball)
-
-    source = source_from_tarball(workshop(tmp_path / "cache", folder), tarball)
-
-    assert (source.path / "linux" / "hello.c").read_text() == "int hello;\n"
-    assert not (source.path / "linux" / "linux").exists()
-    assert (source.path / "linux" / "Documentation/Kconfig").exists()
-    assert not (source.path / "linux" / "Documentation/admin/long.rst").exists()
+    source = source_from_tarball(workshop(tmp_path / "cache", folder), tarball).path / "linux"
+    assert (source / "hello.c").read_text() == "int hello;\n"
+    assert (source / "Documentation/Kconfig").exists()
+    assert not (source / "Documentation/admin/long.rst").exists()
 
 
 def test_a_build_that_fails_shows_the_error_the_log_and_the_remedy(
@@ -212,34 +204,6 @@ def test_a_revision_of_a_git_tree_is_compiled_where_the_one_before_was(
     log = (root / "logs" / f"kernel-{kernels[1].key}.log").read_text()
     assert "CC      first.o" not in log
     assert kernels[0].inputs.wanted["own"] != kernels[1].inputs.wanted["own"]
-
-
-def test_a_source_that_the_patches_do_not_fit_is_told_apart(
-    tmp_path: Path, folder: Path, tarball: Path
-) -> None:
-    tree = tmp_path / "linux-7.2.3"
-    (tree / "hello.c").write_text("int goodbye;\n")
-    git(tree, "init", "--quiet")
-
-    own_source.cache_clear()
-    recipe = Recipe.read(folder, Kernel("t", tree))
-
-    with pytest.raises(LabError, match=r"applying hello\.patch failed") as caught:
-        build_kernel(Workshop(Cache(tmp_path / "cache"), recipe, SILENCE, no_apt, {}))
-
-    assert "a source that is nearer to it" in (caught.value.remedy or "")
-
-
-def test_after_a_change_of_the_configuration_it_is_configured_again(
-    tmp_path: Path, folder: Path, tarball: Path
-) -> None:
-    first = build(tmp_path / "cache", folder, tarball)
-    (folder / "lab.config").write_text("CONFIG_LAB=y\nCONFIG_MORE=y\n")
-
-    second = build(tmp_path / "cache", folder, tarball)
-
-    assert "MORE" not in first.path.with_name("config").read_text()
-    assert "CONFIG_MORE=y" in second.path.with_name("config").read_text()
 
 
 def test_any_change_of_what_it_is_built_from_makes_another_kernel(folder: Path) -> None:

@@ -10,7 +10,7 @@ from results_factory import plan_of
 
 from strata.errors import LabError
 from strata.lab.boot import boot_setting, kernel_arguments, memory_text
-from strata.lab.initrd import lab_bindings, lab_initrd
+from strata.lab.initrd import lab_bindings
 from strata.lab.limits import check_memory, lies_on_disk
 from strata.lab.programs import PATH, LoadBuild, load_file, load_setting
 from strata.model.step import LOAD
@@ -76,14 +76,6 @@ def test_the_bindings_say_where_the_lab_puts_the_load_generator() -> None:
     assert bindings["programs"] == [{"path": "/strata/programs/load", "to": PATH}]
     assert "programs" not in lab_bindings(plan_with("mount"))
     assert LOAD not in lab_bindings(plan_with("mount"))["variables"]
-
-
-def test_a_program_in_the_initial_root_can_be_run_and_has_its_folder_before_it() -> None:
-    archive = lab_initrd(b"agent", b"plan", b"bindings", programs={"strata/programs/load": b"program"})
-
-    folder, file = archive.index(b"strata/programs\0"), archive.index(b"strata/programs/load\0")
-    assert folder < file
-    assert archive[file - 110 + 14 : file - 110 + 22] == b"000081ed"  # the mode: a file, 0755
 
 
 def test_a_load_generator_that_is_not_built_is_missed_with_a_remedy() -> None:

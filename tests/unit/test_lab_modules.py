@@ -53,14 +53,6 @@ def test_zfs_is_loaded_after_what_it_needs_and_with_a_fixed_host_id() -> None:
     assert lab_bindings(plan_with("zfs"))["modules"] == module_bindings(plan_with("zfs"))
 
 
-def test_the_files_and_the_setting_come_from_the_lab(lab: Lab) -> None:
-    assert module_files(plan_with("zfs"), lab) == {
-        "strata/modules/00-spl.ko": b"the file spl.ko",
-        "strata/modules/01-zfs.ko": b"the file zfs.ko",
-    }
-    assert part_setting(plan_with("zfs"), lab) == {"modules": {"spl": "hash of spl", "zfs": "hash of zfs"}}
-
-
 def test_only_what_asks_for_modules_depends_on_them(lab: Lab) -> None:
     runner = LabRunner(lab)
 

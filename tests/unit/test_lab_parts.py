@@ -22,6 +22,7 @@ from strata.lab.upkeep import clean_caches
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = parts(ROOT)
 FILES = {"kernel": "linux", "image": "root.squashfs"}
+PROFILE = "[profile.release.package"
 FILES |= {"agent": "strata-agent", "load": "strata-load", "qemu-kernel": "vmlinuz"}
 
 
@@ -84,69 +85,29 @@ def project_of(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "stale"),
-    [
-        ("crates/agent/src/new.rs", "// new", {"agent"}),
-        ("crates/load/src/new.rs", "// new", {"load"}),
-        ("crates/load/personalities/new.toml", "", {"load"}),
-        ("crates/load/tests/new.rs", "// new", set()),
-        ("rust-toolchain.toml", "[toolchain]", {"agent", "load"}),
-    ],
-)
-def test_a_program_is_built_again_when_what_it_is_made_of_changes(
-    tmp_path: Path, file: str, text: str, stale: set[str]
-) -> None:
+def test_a_program_is_built_again_when_what_it_is_made_of_changes(tmp_path: Path) -> None:
     project = project_of(tmp_path)
-    before = {part: program_wanted(part, project) for part in ("agent", "load")}
+    (library,) = (key for key in program_wanted("agent", project) if key.startswith("library sha2 "))
+    name, version = library.split()[1:]
+    at = f'name = "{name}"\nversion = '
+    for file, old, new, stale in (
+        ("crates/agent/src/new.rs", "", "// new", {"agent"}),
+        ("crates/load/src/new.rs", "", "// new", {"load"}),
+        ("crates/load/personalities/new.toml", "", " ", {"load"}),
+        ("crates/load/tests/new.rs", "", "// new", set()),
+        ("rust-toolchain.toml", "", "[toolchain]", {"agent", "load"}),
+        ("Cargo.lock", f'{at}"{version}"', f'{at}"99.0.0"', {"agent"}),  # a library of one program
+        ("Cargo.toml", f"{PROFILE}.strata-load]", f"{PROFILE}.strata-load]\ncodegen-units = 7", {"load"}),
+        ("Cargo.toml", "", f'\n{PROFILE}."*"]\nopt-level = 1\n', {"agent", "load"}),
+    ):
+        before = {part: program_wanted(part, project) for part in ("agent", "load")}
+        text = (project / file).read_text() if (project / file).exists() else ""
+        assert old in text
+        (project / file).parent.mkdir(exist_ok=True)
+        (project / file).write_text(text.replace(old, new, 1) if old else text + new)
 
-    (project / file).parent.mkdir(exist_ok=True)
-    (project / file).write_text(text)
-
-    assert {part for part, was in before.items() if program_wanted(part, project) != was} == stale
-
-
-def test_a_library_of_one_program_does_not_make_another_stale(tmp_path: Path) -> None:
-    project = project_of(tmp_path)
-    before = {part: program_wanted(part, project) for part in ("agent", "load")}
-    assert any(name.startswith("library sha2 ") for name in before["agent"])
-    assert not any(name.startswith("library sha2 ") for name in before["load"])
-    lock = project / "Cargo.lock"
-
-    name, version = next(key for key in before["agent"] if key.startswith("library sha2 ")).split()[1:]
-    old = f'name = "{name}"\nversion = "{version}"'
-    assert old in lock.read_text()
-    lock.write_text(lock.read_text().replace(old, f'name = "{name}"\nversion = "99.0.0"'))
-
-    assert program_wanted("load", project) == before["load"]
-    assert program_wanted("agent", project) != before["agent"]
-
-
-@pytest.mark.parametrize(
-    ("package", "stale"),
-    [
-        ("strata-load", {"load"}),
-        ("sha2", {"agent", "load"}),
-        ('"*"', {"agent", "load"}),
-        ("strata-agent", {"agent"}),
-    ],
-)
-def test_how_a_package_is_compiled_makes_stale_what_it_may_be_in(
-    tmp_path: Path, package: str, stale: set[str]
-) -> None:
-    project = project_of(tmp_path)
-    before = {part: program_wanted(part, project) for part in ("agent", "load")}
-    manifest = project / "Cargo.toml"
-
-    table = f"[profile.release.package.{package}]"
-    stated = manifest.read_text()
-    if table in stated:
-        stated = stated.replace(table, f"{table}\ncodegen-units = 7")
-    else:
-        stated += f"\n{table}\nopt-level = 1\n"
-    manifest.write_text(stated)
-
-    assert {part for part, was in before.items() if program_wanted(part, project) != was} == stale
+        found = {part for part, was in before.items() if program_wanted(part, project) != was}
+        assert found == stale, (file, new)
 
 
 def test_a_damaged_list_of_libraries_is_named(tmp_path: Path) -> None:
@@ -175,26 +136,17 @@ def test_an_ordinary_user_has_the_lab_that_root_has_shared(caches: tuple[Cache, 
     assert found.image.path.is_relative_to(caches[1].root)
 
 
-def test_a_part_of_which_something_is_missing_is_not_used(caches: tuple[Cache, Cache]) -> None:
-    for part in PARTS:
-        put(caches[0], part)
-    path = require_lab().image.path
-    path.write_bytes(path.read_bytes()[:-1])
-
-    assert find_lab() is None
-
-
-@pytest.mark.parametrize("part", [*FILES, "zfs"])
-def test_a_part_with_a_flipped_bit_is_not_used(part: Part, caches: tuple[Cache, Cache]) -> None:
+def test_a_part_with_a_flipped_bit_is_not_used(caches: tuple[Cache, Cache]) -> None:
     paths = {each: put(caches[0], each).path / FILES.get(each, "zfs.ko") for each in PARTS}
-    assert Project.read(ROOT).find(part) is not None
+    for part in (*FILES, "zfs"):
+        sound = paths[part].read_bytes()
+        paths[part].write_bytes(sound[:3] + bytes([sound[3] ^ 1]) + sound[4:])
 
-    content = bytearray(paths[part].read_bytes())
-    content[3] ^= 1
-    paths[part].write_bytes(bytes(content))
+        assert Project.read(ROOT).find(part) is None
+        assert (find_lab() is None) == (part in ESSENTIAL)
 
-    assert Project.read(ROOT).find(part) is None
-    assert (find_lab() is None) == (part in ESSENTIAL)
+        paths[part].write_bytes(sound)
+        assert Project.read(ROOT).find(part) is not None
 
 
 def test_another_compiler_does_not_make_a_built_kernel_stale(caches: tuple[Cache, Cache]) -> None:

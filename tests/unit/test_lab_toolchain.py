@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError, ToolError
-from strata.lab.apt import debian_mirror, parse_deb822, parse_one_line, sources_list
+from strata.lab.apt import debian_mirror, parse_deb822, sources_list
 from strata.lab.process import PackageNeed, missing, read_needs, require, run_logged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,14 +56,6 @@ def apt_folder(tmp_path: Path, **files: str) -> Path:
         )
         path.write_text(text)
     return etc
-
-
-def test_one_line_sources_are_read() -> None:
-    debian, third = parse_one_line(ONE_LINE)
-
-    assert (debian.uri, debian.suites) == ("http://mirror.example/debian", ("bookworm",))
-    assert debian.components == ("main", "contrib")
-    assert third.suites == ("./",)
 
 
 def test_deb822_sources_are_read_but_the_disabled_and_the_source_only_ones() -> None:

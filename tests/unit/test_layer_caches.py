@@ -41,14 +41,6 @@ def beside_ssd(layer: str, cache_bytes: int = 2 * GIB, **fields: Any) -> LayerCo
     return context(layer, 1, ["ssd"], capacities={"ssd": cache_bytes}, **fields)
 
 
-def test_the_cache_is_a_device_of_the_study(tmp_path: Path) -> None:
-    for layer in ("bcache", "dm-cache", "dm-writecache"):
-        for cache, words in (("sdd", 'did you mean "ssd"?'), ("", 'there is no device ""')):
-            found = mistakes(tmp_path, study(layer, f'cache = "{cache}"', 'devices = ["disk0"]'))
-            assert list(found) == ["stacks.cached.layers[0].cache"]
-            assert words in next(iter(found.values()))
-
-
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
 def test_a_cache_adds_nothing_to_what_is_held_and_leaves_the_stripes(layer: Layer) -> None:
     striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=256 << 10, data_chunks=2))
@@ -89,21 +81,6 @@ def test_what_a_cache_gives_has_its_blocks_as_sectors() -> None:
 def test_a_cache_has_more_buckets_than_the_kernel_refuses() -> None:
     assert "513 buckets" in refused(bcache(bucket="1MiB"), DISK, ssd=512 * MIB)
     assert not refused(bcache(bucket="1MiB"), DISK, ssd=513 * MIB)
-
-
-def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
-    plain = {step.id for step in bcache().assemble(beside_ssd("bcache"))}
-    said = bcache(
-        sequential_cutoff="0B", writeback_percent=0, writeback_delay="5s", congested_read_threshold="1ms"
-    )
-    steps = [step for step in said.assemble(beside_ssd("bcache")) if step.id not in plain]
-
-    assert {step.argv[1].rpartition("/")[2]: step.stdin for step in steps} == {
-        "sequential_cutoff": "0\n",
-        "writeback_percent": "0\n",
-        "writeback_delay": "5\n",
-        "congested_read_threshold_us": "1000\n",
-    }
 
 
 def test_bcache_data_begin_at_a_full_stripe() -> None:

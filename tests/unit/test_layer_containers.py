@@ -6,20 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from execution_factory import TEXT as TINY
-from execution_factory import fake_runner, run_tiny
 
-from command_line import checked, shown_json
+from command_line import checked
 from strata.errors import DiagnosticsError
-from strata.lab.image import ImageSpec
-from strata.lab.recipe import project_root
-from strata.lab.variant import variant_spec
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.reading.load import load_study
-from strata.runners.kernel import HostKernel
 from study_texts import written
 
 TEXT = """
@@ -99,14 +93,6 @@ def test_loads_that_cannot_run_are_skipped_with_the_reason(tmp_path: Path) -> No
         assert cause in "".join(skipped(study_of(tmp_path, layers, load, head)).values())
 
 
-def test_a_host_says_why_it_runs_no_incus(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "incus" }')
-
-    (reason,) = (each for each in HostKernel(tmp_path).unmet(plan.prerequisites) if "Incus" in each)
-    assert "is not built" in reason
-    assert '{ layer = "nspawn" }' in reason
-
-
 def test_a_check_names_the_stacks_that_no_host_can_run(tmp_path: Path) -> None:
     file = study_of(tmp_path, '{ layer = "incus" }').file
 
@@ -130,46 +116,3 @@ def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(tmp
         assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
         assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)
         assert plan.prerequisites.packages == ()
-
-
-def test_nspawn_has_a_group_and_a_root_of_its_own_for_each_tenant(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "nspawn", memory = "256MiB" }', TENANTS)
-
-    entered = {step.id: step for step in plan.steps if step.id.endswith("-enter")}
-    groups = {step.cgroup for step in entered.values()}
-    roots = {word for step in entered.values() for word in step.argv if word.startswith("--directory=")}
-    limits = {step.id: step.stdin for step in plan.steps if step.id.endswith("-memory")}
-    assert groups == {f"/sys/fs/cgroup/${{stack}}_nspawn_{name}" for name in ("one", "two")}
-    assert roots == {f"--directory=${{mounts}}/xfs/nspawn/{name}" for name in ("one", "two")}
-    assert limits == {"nspawn-one-memory": f"{128 << 20}\n", "nspawn-two-memory": f"{256 << 20}\n"}
-
-
-def test_only_plans_with_a_container_ask_for_the_image_with_incus(tmp_path: Path) -> None:
-    image = ImageSpec.read(project_root() / "image")
-
-    assert plan_of(tmp_path, '{ layer = "ext4" }').prerequisites.packages == ()
-    asked = plan_of(tmp_path, '{ layer = "incus" }').prerequisites.packages
-    added = set(variant_spec(asked).locked) - set(image.locked)
-    assert {"incus-base", "incus-client"} <= added
-    assert not any(name.startswith("incus") for name in image.locked)
-
-
-def test_a_second_boot_finds_the_container_on_its_pool(tmp_path: Path) -> None:
-    study = study_of(tmp_path, '{ layer = "incus", pool = "lvm-thin" }', head='prepare = "once"')
-    plan = compile_trial(study, "stack", "load", 1)
-
-    (recover,) = (step for step in plan.steps if step.title.startswith("Let the daemon find"))
-
-    assert "lvm.vg_name=" in (recover.stdin or "")
-
-
-def test_a_container_is_compared_with_its_host(tmp_path: Path) -> None:
-    host = 'layers = [{ layer = "ext4" }]'
-    inside = '[stacks.inside]\nlayers = [{ layer = "ext4" }, { layer = "incus-dir" }]'
-    run_tiny(tmp_path, fake_runner(), text=TINY.replace(host, f"{host}\n{inside}"))
-
-    found = shown_json("compare", *(f"{tmp_path}/results:{stack}" for stack in ("ext4", "inside")))
-
-    assert [row["comparison"]["ratio"]["ratio"] for row in found["rows"]] == [1.0]
-    [layers] = [each["second"] for each in found["differences"] if each["area"] == "stacks"]
-    assert "ext4 / incus-dir" in layers

@@ -43,17 +43,6 @@ def test_encrypted_data_begin_at_a_full_stripe() -> None:
     assert offered.smallest_bytes == 8 * GIB - begins
 
 
-def test_encrypted_volumes_follow_what_is_below() -> None:
-    """They take all of it when it has grown, and withdraw from what is about to be cut off."""
-    grown = crypt().resize(context("crypt"), 12 * GIB, grow=True)
-    shrunk = crypt().resize(context("crypt"), 4 * GIB, grow=False)
-
-    assert grown is not None
-    assert "--size" not in grown[0].argv
-    assert shrunk is not None
-    assert str((4 * GIB - 16 * MIB) // 512) in shrunk[0].argv
-
-
 def test_the_threads_that_are_not_wanted_are_switched_off() -> None:
     for workqueues, options in (
         ("both", set()),
@@ -94,27 +83,12 @@ def test_checksums_between_the_data_hide_the_stripes() -> None:
     assert integrity().provided(striped).geometry is None
 
 
-def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
-    """Old data keep their place, so only the new space is written."""
-    steps = integrity().resize(context("integrity"), 16 * GIB, grow=True)
-
-    assert steps is not None
-    assert step_of(steps, "size").binds == "integrity-before"
-    assert "${integrity-before}" in step_of(steps, "fill").argv
-    assert integrity().resize(context("integrity"), 4 * GIB, grow=False) is None
-
-
 def test_mismatches_are_read_from_the_targets_status() -> None:
     assert integrity().scrub_errors("0 2064392 integrity 3 2064392 -\n") == 3
     assert integrity().scrub_errors("0 2064392 integrity 0 2064392 -\n") == 0
 
 
-def test_larger_sectors_are_offered_to_what_is_above() -> None:
-    for layer in (crypt(sector_size=4096), integrity(sector_size=4096)):
-        assert layer.provided(DISK).sector_bytes == 4096
-
-
-def test_sectors_never_become_smaller() -> None:
-    for layer in (crypt(sector_size=512), integrity(sector_size=512)):
-        assert layer.provided(DISK).sector_bytes == 512
-        assert layer.provided(DISK.with_sectors(4096)).sector_bytes == 4096
+def test_larger_sectors_are_offered_and_never_become_smaller() -> None:
+    for layer in (crypt, integrity):
+        for own, below, offered in ((4096, 512, 4096), (512, 512, 512), (512, 4096, 4096)):
+            assert layer(sector_size=own).provided(DISK.with_sectors(below)).sector_bytes == offered

@@ -12,7 +12,6 @@ from typing import TypeVar
 import pytest
 from pydantic import ValidationError
 
-from present import present
 from strata.layers.guest import Guest
 from strata.layers.image import ImageFile, Qcow2, Raw
 from strata.model.layer import Layer, LayerContext, Provided
@@ -90,40 +89,6 @@ def test_a_cluster_that_qcow2_does_not_have_is_refused() -> None:
             made(Qcow2, cluster=cluster)
 
 
-def test_the_caches_mean_what_they_mean_to_qemu() -> None:
-    for kind in IMAGES:
-        for cache, direct, durable, aio in (
-            ("none", True, False, "native"),
-            ("writeback", False, False, "threads"),
-            ("directsync", True, True, "native"),
-        ):
-            daemon = made(kind, cache=cache)
-            file, image, export = nodes_of(serving(daemon))
-
-            assert file["cache"] == image["cache"] == {"direct": direct, "no-flush": False}
-            assert file["aio"] == aio
-            assert export["writethrough"] is durable
-            assert {f"--cache={cache}", f"--aio={aio}"} <= set(
-                serving(made(kind, cache=cache, server="qemu-nbd")).argv
-            )
-
-
-def test_only_a_loop_device_changes_its_size_while_it_is_in_use() -> None:
-    grown = present(made(Raw, server="loop").resize(placed(Raw()), 20 * GIB, grow=True))
-
-    assert [step.argv[0] for step in grown] == ["truncate", "losetup"]
-    assert Raw().resize(placed(Raw()), 20 * GIB, grow=True) is None
-
-
-def test_only_the_storage_daemon_takes_snapshots_and_goes_back_to_them() -> None:
-    served, bare = Qcow2(), made(Qcow2, server="qemu-nbd")
-
-    assert served.snapshot(placed(served), "before") is not None
-    assert served.restore(placed(served), "before") is not None
-    assert bare.snapshot(placed(bare), "before") is None
-    assert bare.restore(placed(bare), "before") is None
-
-
 def test_going_back_to_a_snapshot_opens_the_image_as_it_was_opened() -> None:
     layer = made(Qcow2, cache="directsync", l2_cache="1MiB")
 
@@ -192,12 +157,6 @@ def test_what_the_monitor_refuses_fails_the_step_with_its_words(tmp_path: Path) 
     assert ended.returncode == 1
     assert ended.stderr.strip() == "Export 'image' is in use"
     assert monitor.asked == CLOSING[:2]
-
-
-def test_a_guest_gives_what_it_stands_on() -> None:
-    lower = Provided("block", (8 * GIB,))
-
-    assert Guest().provided(lower) == lower
 
 
 def test_a_guest_with_too_little_memory_is_refused() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from layer_factory import GIB, context, on, refused, refused_keys, step_of
 
-from present import present
 from strata.layers.lvm.lvm import Lvm
 from strata.layers.lvm.lvm_thin import LvmThin
 from strata.model.layer import Geometry, Layer, Provided
@@ -131,41 +130,6 @@ def test_sizes_have_the_form_that_lvm_takes() -> None:
             layer(**{key: size})
 
 
-def test_a_snapshot_has_its_store_where_space_was_set_aside() -> None:
-    layer = lvm(snapshot_size="1GiB", snapshots=2, snapshot_chunk="64KiB")
-
-    reserve = step_of(layer.build(context("lvm")), "reserve").argv
-    taken = step_of(layer.snapshot(context("lvm").during("alter", "lvm-snapshot"), "before"), "before")
-
-    assert reserve[-2:] == (f"-{2 * GIB}b", "${stack}_lvm/data")
-    assert f"{GIB}b" in taken.argv
-    assert taken.argv[-3:] == ("65536b", "${stack}_lvm/data", "${disk0}")
-    assert taken.cwd == "${scratch}"
-    assert lvm().snapshot(context("lvm"), "before") is None
-    assert not any(
-        each.id == "lvm-reserve" for each in lvm(size="1GiB", snapshot_size="1GiB").build(context("lvm"))
-    )
-
-
-def test_space_for_snapshots_is_rounded_to_whole_stripes() -> None:
-    layer = lvm(type="striped", snapshot_size="4MiB")
-
-    assert f"-{4 * EXTENT}b" in step_of(layer.build(context("lvm", 4)), "reserve").argv
-
-
-def test_what_was_merged_is_there_again_as_a_snapshot() -> None:
-    for layer in (lvm(snapshot_size="1GiB"), thin()):
-        steps = present(layer.restore(context("lvm").during("alter", "lvm-restore"), "before"))
-        assert [each.argv[0] for each in steps] == ["lvconvert", "lvcreate"]
-
-
-def test_only_thin_snapshots_have_clones() -> None:
-    assert lvm(snapshot_size="1GiB").clone(context("lvm"), "before") is None
-    cloned = present(thin().clone(context("lvm"), "before"))
-    assert cloned.path == "/dev/${stack}_lvm/before_clone"
-    assert cloned.steps[0].argv[-1] == "${stack}_lvm/before"
-
-
 def test_a_scrub_reads_what_differed() -> None:
     layer = lvm(type="raid1")
 
@@ -174,34 +138,13 @@ def test_a_scrub_reads_what_differed() -> None:
     assert lvm().scrub(context("lvm")) is None
 
 
-def test_a_spare_of_the_group_or_a_new_one_takes_the_lost_ones_place() -> None:
-    layer = lvm(type="raid1", spares=["disk9"])
-    where = context("lvm", 2, ("disk9",)).during("alter", "lvm-rebuild")
-
-    own = present(layer.rebuild(where, "${disk1}", "${disk9}"))
-    new = present(layer.rebuild(where, "${disk1}", "${disk8}"))
-
-    assert [each.argv[0] for each in own] == ["lvconvert"]
-    assert [each.argv[0] for each in new] == ["vgreduce", "pvcreate", "vgextend", "lvconvert"]
-    waited = layer.rebuilt(where.during("alter", "lvm-rebuilt"))
-    assert step_of(waited, "rebuilt").background
-    assert lvm().rebuild(where, "${disk1}", "${disk9}") is None
-
-
-def test_a_thin_volume_pretends_to_hold_what_its_pool_has() -> None:
-    steps = thin().build(context("lvm"))
-
-    assert step_of(steps, "pool-size").binds == "lvm-pool-bytes"
-    assert "${lvm-pool-bytes}b" in step_of(steps, "volume").argv
-    # 64 bytes for each of 32 752 chunks, rounded to an extent, are not the pool's.
-    assert thin().provided(on(2)).capacities_bytes == (510 * EXTENT,)
-
-
 def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
     assert "larger than its pool" in refused(thin(size="4GiB"), on(2))
     assert refused(thin(size="4GiB", overcommit=True), on(2)) == ""
     assert refused(thin(size="1GiB"), on(2)) == ""
     assert thin(size="4GiB", overcommit=True).provided(on(2)).capacities_bytes == (4 * GIB,)
+    # 64 bytes for each of 32 752 chunks, rounded to an extent, are not the pool's.
+    assert thin().provided(on(2)).capacities_bytes == (510 * EXTENT,)
 
 
 def test_metadata_on_a_device_of_their_own_must_fit_there() -> None:

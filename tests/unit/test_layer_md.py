@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from layer_factory import GIB, context, on, refused, refused_keys
+from layer_factory import GIB, on, refused, refused_keys
 
 from strata.layers.md import Md
 from strata.model.layer import Geometry, Provided
@@ -45,9 +45,6 @@ def test_filesystems_are_aligned_to_the_disks_that_hold_data() -> None:
     ):
         provided = md(chunk="64KiB", **keys).provided(on(*(4,) * disks))
         assert provided.geometry == Geometry(64 << 10, data_chunks)
-
-
-def test_a_mirror_has_no_stripes() -> None:
     assert md(level=1).provided(on(4, 4)).geometry is None
 
 
@@ -101,29 +98,3 @@ def test_a_spare_must_be_large_enough() -> None:
 
     assert refused(layer, on(4, 4), disk2=4 * GIB) == ""
     assert "smaller" in refused(layer, on(4, 4), disk2=3 * GIB)
-
-
-def test_a_lost_disk_is_marked_failed_and_a_spare_added_unless_it_stands_by() -> None:
-    layer = md(level=1, spares=["disk9"])
-    where = context("md", 2, ("disk9",)).during("alter", "md-rebuild")
-
-    begun = layer.rebuild(where, "${disk1}", "${disk9}")
-    added = layer.rebuild(where, "${disk1}", "${disk8}")
-
-    assert begun is not None
-    assert added is not None
-    assert [step.argv[2:] for step in begun] == [("--fail", "${disk1}")]
-    assert added[-1].argv[2:] == ("--add-spare", "${disk8}")
-    assert md(level=0).rebuild(where, "${disk1}", "${disk9}") is None
-
-
-def test_a_scrub_waits_compares_and_counts() -> None:
-    layer = md(level=5)
-    steps = layer.scrub(context("md", 4).during("inspect", "md-scrub"))
-
-    assert steps is not None
-    assert [step.id for step in steps][-1] == "md-scrub-mismatches"
-    assert steps[-1].argv == ("cat", "/sys/block/${md-scrub-array}/md/mismatch_cnt")
-    assert steps[-2].binds == "md-scrub-array"
-    assert layer.scrub_errors("128\n") == 128
-    assert md(level=0).scrub(context("md", 4)) is None

@@ -40,33 +40,6 @@ def test_the_rest_ends_where_a_later_partition_is_to_begin(tmp_path: Path) -> No
     assert found.stacks["home"].capacities(found.capacities_bytes)["ssd.log"] == 32 * GIB - MIB
 
 
-def test_the_account_of_a_trial_has_each_partition_in_its_role(tmp_path: Path) -> None:
-    found = read(tmp_path, study())
-
-    volumes = found.stacks["home"].volumes(found.capacities_bytes)
-
-    assert {name: each.part.disk for name, each in volumes.items() if name != "hdd"} == {
-        "ssd.log": "ssd",
-        "ssd.special": "ssd",
-    }
-
-
-def test_the_table_is_written_first_and_every_partition_becomes_a_device(tmp_path: Path) -> None:
-    plan = compile_trial(read(tmp_path, study()), "home", "mix", 1)
-    steps = {step.id: step for step in plan.steps}
-
-    divide = steps["partition-divide"]
-    assert plan.steps[0] is divide
-    assert divide.destroys == ("ssd",)
-    assert divide.stdin is not None
-    assert "start=1MiB, size=8192MiB" in divide.stdin
-    assert steps["partition-ssd-log"].argv[-1] == f"0 {8 * GIB // 512} linear ${{ssd}} 2048"
-    assert steps["partition-ssd-log-node"].binds == "ssd.log"
-    assert steps["zpool-make"].destroys == ("hdd", "ssd")
-    assert [device.name for device in plan.devices] == ["hdd", "ssd"]
-    assert plan.prerequisites.features == ("dm:linear",)
-
-
 def test_a_stack_can_stand_on_a_partition(tmp_path: Path) -> None:
     found = read(tmp_path, study(above='{ layer = "ext4" }', devices='["ssd.database"]'))
     made = next(step for step in compile_trial(found, "home", "mix", 1).steps if step.id == "ext4-make")
@@ -74,16 +47,6 @@ def test_a_stack_can_stand_on_a_partition(tmp_path: Path) -> None:
     assert made.argv[-1] == "${ssd.database}"
     assert found.stacks["home"].all_devices == ("ssd",)
     assert found.stacks["home"].offers(found.capacities_bytes)[-1].smallest_bytes == 40 * GIB - 2 * MIB
-
-
-def test_arrays_stand_on_partitions_of_several_disks(tmp_path: Path) -> None:
-    other = '{ layer = "partition", disk = "hdd", sizes = { system = "20GiB" } }'
-    above = f'{other}, {{ layer = "md", level = 1 }}, {{ layer = "ext4" }}'
-    text = study('system = "20GiB"', above, devices='["ssd.system", "hdd.system"]')
-    lose = text + 'before_measure = ["lose-disk"]\n'
-    plan = compile_trial(read(tmp_path, lose), "home", "mix", 1)
-
-    assert next(step.stdin for step in plan.steps if step.id == "lose-disk") == "${hdd} gone,0\n"
 
 
 def test_partitions_that_cannot_be_made_are_refused(tmp_path: Path) -> None:

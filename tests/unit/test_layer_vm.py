@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from results_factory import EventLog
 
 from command_line import checked
 from strata.errors import DiagnosticsError
-from strata.execution.estimate import estimate_of
 from strata.execution.schedule import plan_study
 from strata.lab.cache import Cache, Inputs
 from strata.lab.lab import Project
@@ -25,7 +23,6 @@ from strata.lab.recipe import project_root
 from strata.model.inputs import InputFile
 from strata.model.step import QEMU_KERNEL
 from strata.model.study import Study
-from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
@@ -50,20 +47,16 @@ def plan_of(folder: Path, layers: str) -> Plan:
     return compile_trial(study_of(folder, layers), "stack", "load", 1)
 
 
-def test_a_control_group_above_a_machine_is_the_machines(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "vm" }, { layer = "guest", memory = "128MiB" }')
+def test_a_control_group_is_of_the_kernel_that_runs_what_it_limits(tmp_path: Path) -> None:
+    above = plan_of(tmp_path, '{ layer = "vm" }, { layer = "guest", memory = "128MiB" }')
+    below = plan_of(tmp_path, '{ layer = "guest", memory = "512MiB" }, { layer = "vm" }')
+    steps = {step.id: step for step in above.steps}
+    groups = {step.id: step.cgroup for step in below.steps}
 
-    made = next(step for step in plan.steps if step.id == "guest-group")
-    measured = next(step for step in plan.steps if step.id == "fio-measure")
-
-    assert made.machine == measured.machine is not None
-    assert measured.cgroup is not None
-
-
-def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
-    assert b"machine" not in plan_of(tmp_path, '{ layer = "lvm" }').to_json().replace(
-        b'"study":"machine"', b""
-    )
+    assert steps["guest-group"].machine == steps["fio-measure"].machine is not None
+    assert steps["fio-measure"].cgroup is not None
+    assert groups["vm-start"] is not None
+    assert groups["vm-flushing"] is groups["fio-measure"] is None
 
 
 def test_machines_that_cannot_be_are_refused(tmp_path: Path) -> None:
@@ -81,37 +74,6 @@ def test_machines_that_cannot_be_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(DiagnosticsError, match=cause):
             study_of(tmp_path, layers, memory)
-
-
-def test_a_machine_opens_an_image_directly_below_with_its_own_cache(tmp_path: Path) -> None:
-    for emulator in ("uml", "qemu"):
-        for image, options in (
-            ("raw", '{ layer = "raw", cache = "writeback", discard = false }'),
-            ("qcow2", '{ layer = "qcow2", l2_cache = "1MiB" }'),
-        ):
-            machine = f'{{ layer = "vm", emulator = "{emulator}", cache = "writeback" }}'
-            plan = plan_of(tmp_path, f'{{ layer = "xfs" }}, {options}, {machine}')
-
-            opening = next(step for step in plan.steps if "--blockdev" in step.argv)
-            found = [json.loads(word) for word in opening.argv if word.startswith("{")]
-            nodes = {node["node-name"]: node for node in found if "driver" in node}
-
-            assert opening.id == ("vm-serve" if emulator == "uml" else "vm-start")
-            assert nodes["file"]["filename"] == f"${{mounts}}/xfs/image.{image}"
-            assert nodes["file"]["aio"] == "threads"
-            assert (nodes["disk"]["driver"], nodes["disk"]["file"]) == (image, "file")
-            for name in ("file", "disk"):
-                assert nodes[name]["cache"] == {"direct": False, "no-flush": False}
-                assert nodes[name]["discard"] == ("ignore" if image == "raw" else "unmap")
-            assert [step.id for step in plan.steps if step.id.startswith(f"{image}-")] == [f"{image}-make"]
-            assert "nbd" not in str((plan.prerequisites, plan.variables))
-
-
-def test_an_image_below_another_layer_than_a_machine_is_a_block_device(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "lvm" }, { layer = "vm" }')
-
-    assert {"qcow2-serve", "qcow2-connect"} <= {step.id for step in plan.steps}
-    assert "driver:nbd" in plan.prerequisites.features
 
 
 def test_data_are_written_back_by_the_machines_kernel_before_a_snapshot_below_it(tmp_path: Path) -> None:
@@ -157,25 +119,6 @@ mount = "/log"
     assert "sees none of the filesystems outside it" in "".join(skipped(study).values())
 
 
-def test_the_memory_of_a_tenant_is_that_of_its_machine(tmp_path: Path) -> None:
-    text = TEXT.format(layers='{ layer = "lvm" }', memory="2GiB").partition("[workloads.load]")[0]
-    text = text.replace(', { layer = "ext4" }]', ']\neach = [{ layer = "vm" }, { layer = "ext4" }]')
-    tenant = """[[workloads.load.tenants]]
-name = "{name}"
-memory = "{memory}"
-load = {{ workload = "fio", preset = "random-mix-4k", duration = "2s" }}
-"""
-    tenants = tenant.format(name="a", memory="192MiB") + tenant.format(name="b", memory="512MiB")
-    load = f'[workloads.load]\nworkload = "tenants"\n{tenants}'
-    study = read(tmp_path, text + load)
-    plan = compile_trial(study, "stack", "load", 1)
-
-    started = {step.id: step.argv for step in plan.steps if step.id.endswith("vm-start")}
-
-    assert f"mem={192 << 20}" in started["a-vm-start"]
-    assert f"mem={512 << 20}" in started["b-vm-start"]
-
-
 def test_what_tenants_wrote_is_written_back_in_each_ones_machine_and_then_below(tmp_path: Path) -> None:
     study = load_study(project_root() / "studies/four-guests.toml", catalogue())
     steps = compile_trial(study, "lvm", "four", 1).steps
@@ -186,14 +129,6 @@ def test_what_tenants_wrote_is_written_back_in_each_ones_machine_and_then_below(
         assert len({step.machine for step in inside}) == 4
         assert {step.argv for step in (*inside, outside)} == {("sync",)}
         assert outside.machine is None
-
-
-def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "guest", memory = "512MiB" }, { layer = "vm" }')
-    groups = {step.id: step.cgroup for step in plan.steps}
-
-    assert groups["vm-start"] is not None
-    assert groups["vm-flushing"] is groups["fio-measure"] is None
 
 
 def test_the_lab_says_why_a_machine_has_one_processor_and_a_host_has_no_user_mode_linux(
@@ -232,17 +167,6 @@ def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Pat
     assert "filesystem:ext4" in inside.features
     assert "filesystem:ext4" not in outside.features
     assert "fio" not in outside.tools
-
-
-def test_a_check_estimates_that_a_machine_and_emulating_take_real_time(tmp_path: Path) -> None:
-    def real_s(layer: str, load: str = "") -> float:
-        text = TEXT.format(layers=f"{{ layer = {layer} }}", memory="1GiB")
-        if load:
-            text = f'{text.partition("[workloads.load]")[0]}[workloads.load]\nworkload = "{load}"\n'
-        return estimate_of(read(tmp_path, text), {CellKey("stack", "load"): 1}, []).real_s
-
-    assert real_s('"guest"') + 10 < real_s('"vm", emulator = "uml"') < real_s('"vm", emulator = "qemu"') - 30
-    assert 30 < real_s('"guest"', "os-installation") < real_s('"vm"', "os-installation") / 3
 
 
 def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(tmp_path: Path) -> None:

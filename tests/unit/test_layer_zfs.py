@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layer_factory import GIB, context, on, refused, step_of
+from layer_factory import GIB, on, refused, step_of
 
-from present import present
 from strata.layers.zfs.datasets import Zfs, Zvol
 from strata.layers.zfs.zpool import FIND_ERRORS, Zpool
 from strata.model.layer import Layer, LayerContext, Provided
@@ -31,31 +30,6 @@ def zvol(**keys: Any) -> Zvol:
 def in_pool(layer: Layer, capacity_bytes: int = 16 * GIB) -> LayerContext:
     pool = ("${stack}_zpool",)
     return LayerContext(name=layer.layer, seed=1, lower=pool, provided=Provided("pool", (capacity_bytes,)))
-
-
-def created(layer: Zpool, disks: int) -> list[str]:
-    """The vdevs that ``zpool create`` is given."""
-    argv = step_of(layer.build(context("zpool", disks)), "make").argv
-    return [word.removeprefix("/dev/${stack}_zpool/") for word in argv[argv.index("${stack}_zpool") + 1 :]]
-
-
-def test_a_pool_is_striped_over_vdevs_of_the_width() -> None:
-    for vdev, width, disks, vdevs in (
-        ("stripe", None, 2, "disk0 disk1"),
-        ("mirror", None, 3, "mirror disk0 disk1 disk2"),
-        ("mirror", 2, 4, "mirror disk0 disk1 mirror disk2 disk3"),
-        ("raidz1", None, 3, "raidz1 disk0 disk1 disk2"),
-        ("raidz2", 3, 6, "raidz2 disk0 disk1 disk2 raidz2 disk3 disk4 disk5"),
-    ):
-        assert created(zpool(vdev=vdev, width=width), disks) == vdevs.split()
-
-
-def test_a_layer_below_gives_a_node_too() -> None:
-    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), on(8))
-    make = step_of(zpool().build(context), "make")
-
-    assert make.argv[-1] == "/dev/${stack}_zpool/lower-0"
-    assert make.destroys == ()
 
 
 def test_what_zfs_would_refuse_or_ignore_is_refused() -> None:
@@ -98,22 +72,6 @@ def test_redundancy_takes_its_disks() -> None:
         lower = Provided("block", tuple(gib * GIB for gib in disks_gib))
         assert layer.provided(lower) == Provided("pool", (usable_gib * GIB,))
         assert layer.losses_survived(lower) == losses
-
-
-def test_a_spare_replaces_a_lost_disk() -> None:
-    layer = zpool(vdev="mirror", spares=["spare0"])
-    replace = step_of(layer.rebuild(context("zpool", 2), "${disk1}", "${spare0}"), "replace")
-
-    assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare0")
-    assert zpool(spares=["spare0"]).rebuild(context("zpool", 2), "${disk1}", "${spare0}") is None
-
-
-def test_a_disk_that_is_no_spare_of_the_pool_can_replace_a_lost_one() -> None:
-    steps = present(zpool(vdev="raidz1").rebuild(context("zpool", 3), "${disk1}", "${other}"))
-    node, replace = steps
-
-    assert node.argv[-2:] == ("${other}", "/dev/${stack}_zpool/spare")
-    assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare")
 
 
 STATUS = """\
@@ -241,76 +199,6 @@ def test_a_volume_takes_three_quarters_by_default() -> None:
 
 def test_copies_take_their_space() -> None:
     assert zfs(copies=2).provided(Provided("pool", (16 * GIB,))) == Provided("filesystem", (8 * GIB,))
-
-
-def test_a_clone_has_the_properties_of_its_origin() -> None:
-    layer = zfs(recordsize="16KiB")
-    outcome = present(layer.clone(in_pool(layer), "before"))
-    make, mount = outcome.steps
-
-    assert make.argv[-2:] == ("${stack}_zpool/zfs@before", "${stack}_zpool/zfs-before")
-    assert "recordsize=16384" in make.argv
-    assert mount.argv[-1] == outcome.path == "${mounts}/zfs-before"
-    assert mount.undo is not None
-
-
-def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_the_older() -> None:
-    for layer in (zfs(), zvol()):
-        where = in_pool(layer)
-        (sent,) = layer.send(where, "before", "after", "${scratch}/stream") or []
-        received = present(layer.receive(where, "before", "${scratch}/stream"))
-        dataset = f"${{stack}}_zpool/{layer.layer}"
-
-        assert sent.argv[-6:] == ("${scratch}/stream", "zfs", "send", "-i", "@before", f"{dataset}@after")
-        words = received.steps[0].argv
-        assert words[words.index("zfs") - 1 :][:5] == (
-            *("${scratch}/stream", "zfs", "receive", "-o"),
-            f"origin={dataset}@before",
-        )
-        assert words[-1] == f"{dataset}-received"
-
-
-def test_going_back_to_a_snapshot_destroys_later_snapshots() -> None:
-    for layer in (zfs(), zvol()):
-        (back,) = layer.restore(in_pool(layer), "before") or []
-        assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")
-
-
-def test_a_quota_is_that_of_a_filesystem_within() -> None:
-    layer = zfs(recordsize="16KiB")
-    outcome = present(layer.quota(in_pool(layer), 3 * GIB))
-    limited, mounted = outcome.steps
-
-    assert limited.argv == (
-        *("zfs", "create", "-o", "mountpoint=legacy", "-o", f"quota={3 * GIB}"),
-        *("-o", "recordsize=16384", "${stack}_zpool/zfs/limited"),
-    )
-    assert mounted.argv[-2:] == ("${stack}_zpool/zfs/limited", outcome.path)
-
-
-def test_a_volume_is_resized_to_what_is_asked() -> None:
-    for grow in (True, False):
-        (resized,) = zvol().resize(in_pool(zvol()), 6 * GIB, grow=grow) or []
-        assert resized.argv == ("zfs", "set", f"volsize={6 * GIB}", "${stack}_zpool/zvol")
-
-
-def test_the_blocks_of_a_cloned_volume_are_the_origins() -> None:
-    layer = zvol(volblocksize="8KiB", sync="disabled")
-    outcome = present(layer.clone(in_pool(layer), "before"))
-
-    assert "sync=disabled" in outcome.steps[0].argv
-    assert "volblocksize=8192" not in outcome.steps[0].argv
-    assert outcome.path == "/dev/zvol/${stack}_zpool/zvol-before"
-
-
-def test_a_volume_in_a_pool_is_read_from_a_study(tmp_path: Path) -> None:
-    head = '[study]\nname = "s"\nquestion = "?"\nseeds = [1]\n[devices.disk0]\nmodel = "wd-re4-500gb"\n'
-    workload = '[workloads.w]\nworkload = "fio"\npreset = "random-mix-4k"\nduration = "10s"\n'
-    stack = '[stacks.s]\nlayers = [{ layer = "zpool" }, { layer = "zvol" }, { layer = "ext4" }]\n'
-
-    assert mistakes(tmp_path, head + stack + workload) == {}
-    found = mistakes(tmp_path, head + stack.replace('"zvol"', '"zvol", volblocksize = "3KiB"') + workload)
-    assert list(found) == ["stacks.s.layers[1].volblocksize"]
 
 
 def test_two_pools_of_one_kernel_have_one_limit_of_the_arc(tmp_path: Path) -> None:

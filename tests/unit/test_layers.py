@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from strata.layers.btrfs import Btrfs
-from strata.layers.directory import Directory
-from strata.layers.ext import Ext2, Ext3, Ext4
+from strata.layers.ext import Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs
@@ -125,12 +123,6 @@ def make_argv(layer: Filesystem, geometry: Geometry | None = RAID5, bytes_each: 
     return " ".join(layer.build(placed(layer, "md", geometry=geometry, bytes_each=bytes_each))[0].argv)
 
 
-def test_ext_is_aligned_to_the_stripes_below_in_blocks() -> None:
-    for layer in (Ext2(), Ext3(), Ext4()):
-        assert "nodiscard,stride=16,stripe_width=48 " in make_argv(layer)
-        assert layer.alignment(Provided("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
-
-
 def test_ext_reckons_with_the_block_size_that_it_will_have() -> None:
     # mke2fs gives less than 512 MiB blocks of 1 KiB.
     assert "stride=64,stripe_width=192" in make_argv(Ext4(), bytes_each=400 << 20)
@@ -173,53 +165,6 @@ def test_an_alignment_that_the_user_gives_wins() -> None:
         assert made.count("stride=") + made.count("stripe-width=") + made.count("su=") <= 1
 
 
-def test_without_alignment_mkfs_is_kept_from_asking_the_device() -> None:
-    for geometry in (RAID5, None):
-        assert "stride=0,stripe_width=0" in make_argv(Ext4(align=False), geometry)
-        assert "-d noalign" in make_argv(Xfs(align=False), geometry)
-        assert Ext4(align=False).alignment(Provided("block", (1 << 40,), geometry)) == {}
-
-
-def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it() -> None:
-    for layer in (Xfs(barriers=False), Xfs(mount=["nobarrier"])):
-        assert "removed in Linux 4.19" in str(layer.unavailable())
-        assert Xfs().unavailable() is None
-
-
-def test_a_folder_is_limited_only_where_the_study_asked_for_accounting() -> None:
-    kind: type[Filesystem]
-    for kind in (Ext4, Xfs, F2fs):
-        layer = kind.model_validate({"project_quota": True})
-        context = placed(layer, "disk0")
-        limited = layer.quota(context, 10 << 20)
-
-        assert limited is not None
-        assert limited.path == "${mount}/limited"
-        assert limited.steps[-1].argv[3:] == ("0", "10240", "0", "0", "${mount}")
-        assert "prjquota" in " ".join(layer.assemble(context)[0].argv)
-        assert kind.model_validate({}).quota(context, 10 << 20) is None
-
-
-def test_what_can_only_grow_does_not_shrink() -> None:
-    for layer in (Ext2(), Ext3(), Ext4(), Xfs()):
-        context = placed(layer, "disk0")
-        assert layer.resize(context, 1 << 30, grow=True)
-        assert layer.resize(context, 1 << 30, grow=False) is None
-
-
-def test_a_spare_is_as_large_as_what_it_replaces_and_is_no_disk_of_the_filesystem() -> None:
-    layer = Btrfs(data="raid1", spares=["spare"])
-    lower = Provided("block", (1 << 30, 2 << 30))
-    causes = [diagnostic.key for diagnostic in layer.diagnostics(lower, {"spare": 1 << 30})]
-    make = layer.build(replace(placed(layer, "disk0", "disk1"), devices=("disk0", "disk1", "spare")))[0]
-
-    assert causes == ["spares"]
-    assert list(layer.diagnostics(lower, {"spare": 2 << 30})) == []
-    assert make.argv[-2:] == ("${disk0}", "${disk1}")
-    assert make.destroys == ("disk0", "disk1", "spare")
-    assert make.title == "Make the btrfs filesystem on disk0 and disk1"
-
-
 def test_what_tools_say_is_counted() -> None:
     xfs = (
         "Info: AG 1 superblock: Optimization is possible.\n"
@@ -242,19 +187,6 @@ def test_tmpfs_has_a_size_that_its_key_gives() -> None:
     keys: dict[str, Any]
     for keys in ({"size": "0B"}, {"mount": ["size=1m"]}):
         assert list(Tmpfs.model_validate(keys).diagnostics(Provided("block", ()), {}))
-
-
-def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None:
-    layer = Directory()
-    context = LayerContext(
-        "directory", 1, lower=("${mounts}/ext4",), provided=Provided("filesystem", (1 << 30,))
-    )
-    taken = layer.snapshot(context, "before")
-
-    assert layer.path(context) == "${mounts}/ext4/directory"
-    assert layer.assemble(context) == []
-    assert taken is not None
-    assert taken[0].argv[-2:] == ("${mounts}/ext4/directory", "${mounts}/ext4/directory.before")
 
 
 def test_options_that_the_layer_gives_itself_are_refused() -> None:

@@ -44,22 +44,6 @@ def test_a_layer_is_shown_with_its_interfaces_and_every_key() -> None:
             assert key == "layer" or key in said
 
 
-def test_a_key_is_shown_with_its_values_limits_and_default() -> None:
-    said = " ".join(shown("list", "layers", "vm", width=200).split())
-
-    assert 'bus "virtio-blk", "virtio-scsi"; default: "virtio-blk"' in said
-    assert 'memory a size; default: "256MiB"' in said
-    assert "cpus a whole number, 1 to 64; default: 1" in said
-
-
-def test_options_of_other_programs_are_shown_with_their_parts_and_the_remedy() -> None:
-    said = " ".join(shown("list", "layers", "ext4", width=200).split())
-
-    assert "what may be given as mkfs" in said
-    assert "given by Strata: the UUID derives" in said
-    assert "one of 0, 1, or no value" in said
-
-
 def test_json_holds_the_same() -> None:
     [plain] = shown_json("list", "layers", "crypt")["layers"]
 

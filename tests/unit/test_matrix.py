@@ -155,12 +155,6 @@ def test_a_stack_without_a_list_of_devices_has_their_variants(tmp_path: Path) ->
     assert list(study.devices) == ["disk0-capacity-20gib", "disk0-capacity-40gib"]
 
 
-def test_a_mistake_in_the_value_of_a_device_is_led_back_to_the_factor(tmp_path: Path) -> None:
-    factors = 'x = { key = "devices.disk0.model", values = ["null", "no-such-disk"] }'
-
-    assert [key for key, _ in mistakes(tmp_path, factors)] == ["matrix.x.values[1]"]
-
-
 def test_a_mistake_is_told_where_it_stands(tmp_path: Path) -> None:
     for factor, values, more, key, cause in (
         ("stacks.zfs.layers.zfs.recordsize", '["8KiB"]', "", "matrix.x.values", "two values"),
@@ -199,18 +193,11 @@ def test_keys_of_the_study_make_variants_of_every_stack(tmp_path: Path) -> None:
     assert {each.levels["cpus"] for each in study.matrix.stacks.values()} == {"1", "4"}
 
 
-def test_a_factor_can_age_the_filesystems(tmp_path: Path) -> None:
-    age = 'age = { key = "study.age.overwrites", values = [0, 2] }'
-    study = read(tmp_path, TEXT.replace(FACTORS, age).replace("[1, 2]", '[1, 2]\nage = { fill = "20%" }', 1))
-    new, aged = (compile_trial(study, f"ext4-age-{each}", "oltp", 1) for each in (0, 2))
-
-    assert new.steps != aged.steps
-
-
 def test_a_wrong_value_of_a_key_of_the_study_is_led_back_to_the_factor(tmp_path: Path) -> None:
     for values, cause in (
         ('key = "study.cpus", values = [1, 99]', "99 is too large"),
         ('key = "study.cpu", values = ["free", "no"]', "no"),
+        ('key = "devices.disk0.model", values = ["null", "no-such-disk"]', "no-such-disk"),
     ):
         found = mistakes(tmp_path, f"x = {{ {values} }}")
         assert [where for where, what in found] == ["matrix.x.values[1]"]

@@ -99,36 +99,6 @@ def test_a_value_or_a_form_that_is_not_listed_is_refused(
     is_refused(tmp_path, layer, key, value)
 
 
-def test_what_studies_of_performance_set_is_allowed(tmp_path: Path) -> None:
-    value: object
-    for layer, key, value in (
-        ("ext4", "mkfs", ["-m", "0", "-Estride=16,stripe_width=64", "-O", "^has_journal", "-T", "largefile"]),
-        ("ext4", "mkfs", ["-J", "size=64", "-I256", "-i", "65536", "-b", "4096", "-E", "lazy_itable_init=0"]),
-        (
-            "ext4",
-            "mount",
-            ["noatime", "data=writeback", "commit=30", "dioread_nolock", "journal_async_commit"],
-        ),
-        ("ext3", "mount", ["data=journal", "barrier=1", "noatime"]),
-        (
-            "xfs",
-            "mkfs",
-            ["-d", "agcount=16,su=64k,sw=4", "-l", "size=128m,lazy-count=1", "-m", "reflink=0,rmapbt=1"],
-        ),
-        ("xfs", "mount", ["logbufs=8", "logbsize=256k", "allocsize=64m", "inode64", "noatime"]),
-        ("btrfs", "mkfs", ["--nodesize", "32k", "--csum=xxhash", "-O", "no-holes,^extref"]),
-        ("btrfs", "mount", ["ssd", "space_cache=v2", "discard=async", "thread_pool=8", "commit=60"]),
-        ("f2fs", "mkfs", ["-O", "extra_attr,inode_checksum", "-o", "7", "-s", "4"]),
-        ("f2fs", "mount", ["mode=lfs", "background_gc=off", "fsync_mode=strict", "active_logs=6"]),
-        ("tmpfs", "mount", ["huge=within_size", "mpol=interleave:0-1", "noswap"]),
-        ("zfs", "properties", {"redundant_metadata": "most", "relatime": True, "special_small_blocks": 4096}),
-        ("zpool", "properties", {"failmode": "continue", "autoexpand": False, "feature@edonr": "disabled"}),
-        ("zpool", "parameters", {"zfs_txg_timeout": 10, "zfs_vdev_raidz_impl": "avx2"}),
-        ("zpool", "compatibility", "openzfs-2.1-linux"),
-    ):
-        assert refused(tmp_path, layer, key, value) == {}
-
-
 @for_all(("layer", "key", "words", "cause"), LIMITED)
 def test_a_value_that_the_program_or_the_kernel_would_refuse_is_refused(
     layer: str, key: str, words: list[str], cause: str, tmp_path: Path
@@ -229,17 +199,3 @@ def test_what_the_tools_of_the_trade_write_is_accepted(tmp_path: Path) -> None:
             for each in (layers, same)
         )
         assert one == other
-
-
-def test_a_file_where_a_key_takes_none_names_the_key_that_does(tmp_path: Path) -> None:
-    for load, key, remedy in (
-        (f'{FIO}\njob = "x.fio"', "job", "options = "),
-        ('workload = "pgbench"\nscale = 1\nscript = "x.sql"\nduration = "1s"', "script", "script_text"),
-        (
-            'workload = "sysbench-oltp"\nserver = "mariadb"\nscript = "x.lua"\nduration = "1s"',
-            "script",
-            "script_text",
-        ),
-    ):
-        found = mistakes(tmp_path, stack_text('{ layer = "ext4" }', 1, load, model="null", capacity="8GiB"))
-        assert remedy in found[f"workloads.load.{key}"]

@@ -10,7 +10,6 @@ from strata.errors import DiagnosticsError, PlanError
 from strata.model.step import Command, Step
 from strata.plan.compile import (
     check_steps,
-    compile_stack,
     compile_trial,
     find_trial,
     runnable_trials,
@@ -60,15 +59,6 @@ def test_in_the_order_of_the_file_nothing_is_drawn(tmp_path: Path) -> None:
     ]
 
 
-def test_the_order_and_what_it_is_drawn_from_are_part_of_the_described_study(tmp_path: Path) -> None:
-    text = SOUND.replace("[devices.disk0]", 'order = "abba"\nprecision = "2.5%"\n\n[devices.disk0]', 1)
-
-    described = read(tmp_path, text).describe()
-
-    assert (described.order, described.order_seed) == ("abba", 1)
-    assert (described.precision, described.seeds_max) == (0.025, 20)
-
-
 def test_the_order_is_no_part_of_a_trials_specification(tmp_path: Path) -> None:
     mirrored = SOUND.replace("[devices.disk0]", 'order = "abba"\norder_seed = 5\n\n[devices.disk0]', 1)
     hashes = []
@@ -77,27 +67,6 @@ def test_the_order_is_no_part_of_a_trials_specification(tmp_path: Path) -> None:
         hashes.append(spec_sha256(study, compile_trial(study, "ext4", "oltp", 1)))
 
     assert hashes[0] == hashes[1]
-
-
-def test_the_order_within_blocks_differs_and_is_always_the_same(tmp_path: Path) -> None:
-    study = read(tmp_path, SOUND.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6, 7, 8]"))
-
-    orders = {
-        tuple(trial.id.rpartition(".")[0] for trial in trials(study) if trial.seed == seed)
-        for seed in study.seeds
-    }
-
-    assert len(orders) > 1
-    assert trials(study) == trials(study)
-
-
-def test_a_plan_says_which_trial_it_is_and_what_it_needs_bound(tmp_path: Path) -> None:
-    plan = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 2)
-
-    assert plan.trial.id == "btrfs.oltp.s2"
-    assert plan.variables == ("disk0", "disk1", "mount", "mounts", "scratch", "stack")
-    assert [device.name for device in plan.devices] == ["disk0", "disk1"]
-    assert plan.monitors.disks == ("disk0", "disk1")
 
 
 def test_the_json_of_a_plan_reads_back_as_the_plan(tmp_path: Path) -> None:
@@ -154,12 +123,6 @@ def test_the_parameters_of_a_device_are_part_of_the_specification(tmp_path: Path
 
     assert identity(8) != identity(16)
     assert identity(8) == identity(8)
-
-
-def test_the_stack_alone_can_be_compiled(tmp_path: Path) -> None:
-    plan = compile_stack(read(tmp_path, SOUND), "ext4", 1)
-
-    assert [step.id for step in plan.steps] == ["ext4-make", "ext4-mount"]
 
 
 def test_an_unknown_trial_gets_the_nearest_one(tmp_path: Path) -> None:
@@ -221,18 +184,3 @@ def test_a_study_of_which_nothing_can_be_run_says_why(tmp_path: Path) -> None:
 
 def test_a_doubled_dollar_sign_is_no_variable() -> None:
     check_steps([step(argv=("echo", "$${gone} $$"))], [], [], place="trial")
-
-
-def test_steps_above_a_guest_run_in_its_control_group(tmp_path: Path) -> None:
-    layers = (
-        '{ layer = "lvm", type = "raid1" }, { layer = "guest" }, '
-        '{ layer = "lvm", snapshot_size = "1GiB" }, { layer = "xfs" }'
-    )
-    load = 'workload = "fio"\npreset = "random-mix-4k"\nbefore_measure = ["snapshot"]\nscrub = true'
-    study = read(tmp_path, stack_text(layers, 2, load, model="wd-re4-500gb"))
-
-    groups = {step.id: step.cgroup for step in compile_trial(study, "stack", "load", 1).steps}
-
-    guests = {"lvm-2-snapshot-before", "lvm-2-drop-before", "xfs-scrub-run", "xfs-mount", "fio-measure"}
-    assert {groups[step] for step in guests} == {"/sys/fs/cgroup/${stack}_guest"}
-    assert {groups[step] for step in groups if step.startswith("lvm-scrub")} == {None}

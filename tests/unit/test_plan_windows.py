@@ -20,7 +20,7 @@ from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.aspects.fragmentation import Fragmentation
 from strata.plan.aspects.snapshots import WindowSnapshots
-from strata.plan.compile import LOAD_LANE, compile_trial, skipped
+from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.rules.fit import SNAPSHOT_LANE
@@ -39,29 +39,6 @@ def study(folder: Path, layers: str, load: str, disks: int = 1) -> Study:
 
 def plan(folder: Path, layers: str, load: str) -> Plan:
     return compile_trial(study(folder, layers, load), "stack", "load", 1)
-
-
-def test_snapshots_are_taken_in_a_lane_beside_the_load(tmp_path: Path) -> None:
-    steps = [step for step in plan(tmp_path, THIN, EVERY).steps if step.phase == "measure"]
-
-    assert [(step.lane, step.not_before_ns) for step in steps] == [
-        (LOAD_LANE, 0),
-        (SNAPSHOT_LANE, 10 * S),
-        (SNAPSHOT_LANE, 20 * S),
-    ]
-    assert [step.argv[step.argv.index("--name") + 1] for step in steps[1:]] == ["s1", "s2"]
-
-
-def test_all_of_them_are_dropped_after_the_window(tmp_path: Path) -> None:
-    inspected = [
-        step for step in plan(tmp_path, '{ layer = "btrfs" }', EVERY).steps if step.phase == "inspect"
-    ]
-
-    assert [step.argv[-1].rpartition("@")[2] for step in inspected] == ["s1", "s2"]
-
-
-def test_without_snapshots_the_load_is_in_no_lane(tmp_path: Path) -> None:
-    assert {step.lane for step in plan(tmp_path, THIN, FIO).steps} == {None}
 
 
 def test_a_stack_without_snapshots_is_skipped_with_the_reason(tmp_path: Path) -> None:
@@ -100,18 +77,6 @@ def test_the_number_and_duration_of_snapshots_are_metrics(tmp_path: Path) -> Non
     found = {metric.name: metric.value for metric in WindowSnapshots().metrics(trial)}
 
     assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
-
-
-def test_every_filesystem_of_a_stack_is_inspected_before_and_after(tmp_path: Path) -> None:
-    compiled = plan(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }', LOOKS)
-
-    for phase in ("alter", "inspect"):
-        argvs = [step.argv for step in compiled.steps if step.phase == phase]
-        assert ("${load}", "extents", "${mount}") in argvs
-        assert ("${load}", "extents", "${mounts}/xfs") in argvs
-        assert {argv[0] for argv in argvs} >= {"e2freefrag", "xfs_spaceman", "tar", "sync"}
-    first = next(step for step in compiled.steps if step.phase == "alter")
-    assert first.argv == ("sync",)
 
 
 def test_files_cannot_be_read_where_there_are_none(tmp_path: Path) -> None:

@@ -64,21 +64,6 @@ def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_c
     assert not any(step.destroys for step in second.steps)
 
 
-def test_a_study_that_prepares_each_trial_has_no_restart(tmp_path: Path) -> None:
-    study = study_of(EXT4 + LOADS, tmp_path, STUDY.replace('"once"', '"each"'))
-
-    assert parts_of(compile_trial(study, "ext4", "few", 1)) is None
-
-
-def test_a_server_that_is_restarted_in_the_window_is_the_one_of_the_second_boot(tmp_path: Path) -> None:
-    suite = '[workloads.suite]\nworkload = "sql-suite"\nrows = 1000\n'
-
-    second = parts(study_of(EXT4 + suite, tmp_path), "ext4", "suite")[1]
-
-    stopped = next(step for step in second.steps if step.id == "sql-suite-stop-1")
-    assert stopped.takes_down == ("sql-suite-server-again",)
-
-
 def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
     study_of(EXT4 + LOADS, tmp_path)
     file = str(tmp_path / "study.toml")

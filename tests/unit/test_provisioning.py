@@ -68,14 +68,6 @@ def test_io2_s_throughput_follows_from_its_operations() -> None:
     assert rates(provisioned("aws-ebs-io2", 1000, 256_000)) == (256_000, 4000)
 
 
-def test_a_volume_is_named_by_what_was_chosen_and_keeps_no_published_figures_of_another() -> None:
-    device = provisioned("aws-ebs-gp3", 500, 6000)
-
-    assert device.title == "Amazon EBS gp3 volume: 500 GiB, 6000 IOPS, 125 MiB/s"
-    assert not device.published
-    assert find_device("aws-ebs-gp3").published
-
-
 def test_the_study_refuses_what_the_provider_does_not_offer(tmp_path: Path) -> None:
     for model, keys, shown in (
         ("aws-ebs-gp3", "iops = 60000", "choose 3000 to 50000 1/s, at most 500 for each GiB of capacity"),

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from command_line import strata
 from strata.model.study import Study
 from strata.rules.redundancy import losses_survived, stack_warnings
 from study_texts import HEAD, SSD, disk, fio, read
@@ -82,16 +79,3 @@ def test_layers_that_use_unequal_disks_in_full_leave_nothing_unused(tmp_path: Pa
         f'{{ layer = "md", level = 0 }}, {EXT4}',
     ):
         assert codes(study(tmp_path, layers, devices="")) == ["mixed-members"]
-
-
-def test_check_prints_the_warnings_with_their_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study(tmp_path, f"{MIRROR}, {EXT4}", devices="")
-
-    code, out, _ = strata(monkeypatch, capsys, "check", tmp_path / "study.toml")
-
-    text = " ".join(out.split())
-    assert code == 0
-    assert "md joins devices of different kinds" in text
-    assert "name the stack's `devices`, which are all disks by default" in text

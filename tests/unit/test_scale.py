@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, fake_runner
 
-from command_line import checked, shown
+from command_line import shown
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.results.declared import declared_study
@@ -46,12 +46,6 @@ def test_a_share_keeps_one_unit_at_least(file: Path) -> None:
 
     assert tiny.workloads["oltp"].model_dump()["scale"] == 1
     assert tiny.workloads["oltp"].window_ns == 1_000_000_000
-
-
-def test_check_counts_the_time_of_the_share(file: Path) -> None:
-    full, tenth = (checked(file, *words)["estimate"]["real_s"] for words in ((), ("--scale", "10%")))
-
-    assert tenth < full
 
 
 @pytest.mark.parametrize("share", ["0%", "110%", "ten"])

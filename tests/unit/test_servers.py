@@ -37,18 +37,6 @@ def test_settings_of_mariadb_that_would_break_the_trial_are_refused() -> None:
         assert "given already" in refused(MariadbServer, name)
 
 
-def test_other_settings_are_not() -> None:
-    for name in ("innodb_flush_log_at_trx_commit", "innodb_buffer_pool_size", "sync_binlog", "log_bin"):
-        assert refused(MariadbServer, name) == ""
-
-
-def test_what_is_no_setting_is_refused() -> None:
-    server: type[DatabaseServer]
-    for server in (MariadbServer, PostgresqlServer):
-        for name, value in (("Two Words", "1"), ("", "1"), ("init_connect", "a\nb")):
-            assert refused(server, name, value)
-
-
 def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
     stopped, _, started = mariadb().restart(1)
     again, _, _ = mariadb().restart(2)

@@ -31,12 +31,6 @@ def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study:
     assert len(drawn) == 3
 
 
-def test_a_stack_that_is_named_twice_is_drawn_once(study: Path) -> None:
-    words = ["plan", study, "--stack", "ext4", "--stack", "ext4"]
-
-    assert len(shown_json(*words)["stacks"]) == 1
-
-
 def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
     drawn = shown_json("plan", study, "--stacks")["stacks"]
 

@@ -72,15 +72,6 @@ def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path)
     assert found["free"] == []
 
 
-def test_the_program_that_emulates_a_machine_is_named(file: Path) -> None:
-    emulated = '{ layer = "vm", emulator = "qemu", memory = "384MiB" }, { layer = "ext4"'
-    file.write_text(SOUND.replace('{ layer = "ext4"', emulated, 1))
-
-    [text] = [each["text"] for each in checked(file)["warnings"] if each["code"] == "default-price"]
-
-    assert "default price: qemu-system-x86_64 in ext4." in text
-
-
 def test_the_programs_that_hold_a_container_are_not_named(file: Path) -> None:
     plain = '{ layer = "ext4", mount = ["noatime"] }'
     for layers in (f'{plain}, {{ layer = "nspawn" }}', '{ layer = "incus" }'):

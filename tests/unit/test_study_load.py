@@ -49,12 +49,6 @@ def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
     }
 
 
-def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
-    shown = mistakes(tmp_path, SOUND.replace("mount = [", "mout = ["))["stacks.ext4.layers[0].mout"]
-
-    assert shown == 'line 14, stacks.ext4.layers[0].mout: unknown key "mout"\n  did you mean "mount"?'
-
-
 def test_what_is_wrong_is_named_with_its_remedy(tmp_path: Path) -> None:
     for sound, wrong, key, cause, remedy in (
         ("seeds = [1, 2]", "seeds = []", "study.seeds", "no trials", "seeds = [1, 2, 3]"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from golden_studies import compile_case
 from strata.errors import RunError
 from strata.model.metric import Metric
 from strata.model.step import Command, Step, Window
@@ -20,10 +18,8 @@ from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.warning import Check
 from strata.model.workload import Outputs, StepOutput, Workload
-from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
-from strata.reading.schema import study_schema
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
 from strata.workloads.tenants import Tenants, TenantTable, fairness
@@ -174,15 +170,6 @@ def test_what_cannot_be_shared_is_skipped_and_not_refused(tmp_path: Path) -> Non
     assert "cannot share crypt" in skipped(study)[CellKey("one", "two")]
 
 
-def test_the_schema_knows_loads_within_loads() -> None:
-    definitions = study_schema(catalogue())["$defs"]
-    loads = {each["$ref"] for each in definitions["Workload"]["oneOf"]}
-
-    assert "#/$defs/workload-fio" in loads
-    assert "#/$defs/workload-tenants" not in loads
-    assert definitions["TenantTable"]["properties"]["load"]["$ref"] == "#/$defs/Workload"
-
-
 def test_what_a_load_binds_is_its_tenants_own() -> None:
     bind = Step(
         id="attach", phase="prepare", title="Attach", argv=("losetup",), binds="loop",
@@ -196,13 +183,6 @@ def test_what_a_load_binds_is_its_tenants_own() -> None:
     assert first.undo is not None
     assert first.undo.argv[-1] == "${db-loop}"
     assert second.argv[1] == "of=${db-loop}"
-
-
-def test_every_tenants_share_is_kept_and_dropped_by_itself(tmp_path: Path) -> None:
-    for layer in ("btrfs", "zfs", "lvm"):
-        steps = compile_case(f"workload-tenants-{layer}", tmp_path).steps
-        for phase, name in itertools.product(("alter", "inspect"), ("db", "file-1", "file-2")):
-            assert [step for step in steps if step.phase == phase and f"-{name}-" in step.id], (layer, phase)
 
 
 def outputs(*, alone: Mapping[str, StepOutput] = {}, **together: StepOutput) -> Outputs:
@@ -277,17 +257,6 @@ def test_a_tenant_whose_rate_was_chosen_answers_with_its_latency() -> None:
 
     headlines = [each.name for each in found if each.headline and each.tenant == "mail"]
     assert headlines == ["mail_pass_latency_ns_p99"]
-
-
-def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
-    both = outputs(a=measured(), b=measured(block=1000))  # of large blocks the bytes are the headline
-    load = tenants("a", "b")
-    names = {each.name for each in load.metrics(both)}
-    check = next(each for each in load.checks(both) if each.name == "aggregate")
-
-    assert not [each for each in names if each.startswith(("aggregate", "fairness"))]
-    assert check.verdict == "no"
-    assert "a: operations_per_s of fio, b: bytes_per_s of fio" in check.detail
 
 
 def of_load() -> dict[str, StepOutput]:

@@ -90,16 +90,3 @@ def test_one_alteration_is_done_to_all_before_the_next_to_any(tmp_path: Path) ->
 
     assert order.index("lose-disk") == len(order) - 1
     assert len([each for each in order if "snapshot" in each]) == 2
-
-
-def test_no_tenant_can_be_called_as_lvm_reserves(tmp_path: Path) -> None:
-    steps = plan(
-        tmp_path, "tdata", "rimage-0", layers='{ layer = "lvm-thin" }', each='{ layer = "ext4" }'
-    ).steps
-    volumes = {
-        step.argv[step.argv.index("--name") + 1]
-        for step in steps
-        if step.argv[0] == "lvcreate" and "--name" in step.argv
-    }
-
-    assert {"data.tdata", "data.rimage.0"} <= volumes

@@ -110,12 +110,6 @@ def test_a_setting_that_names_a_file_a_library_or_a_command_is_refused() -> None
         assert list(server.diagnostics({name: value}))
 
 
-def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant() -> None:
-    (diagnostic,) = PostgresqlServer.diagnostics({"shared_bufers": "4GB"})
-
-    assert str(diagnostic.remedy).startswith('did you mean "shared_buffers"')
-
-
 SHELLS = [
     "\\ShElL id",
     "SELECT 1 \\shell id",
@@ -197,9 +191,3 @@ def test_a_bare_device_belongs_to_the_load_while_it_runs(tmp_path: Path) -> None
     assert owner.undo.argv == ("chown", "root", "${disk0}")
     first = next(each for each in loads if each.id.startswith("fio"))
     assert first.destroys == ("disk0",)
-
-
-def test_an_archive_is_unpacked_without_roots_rights(tmp_path: Path) -> None:
-    steps = {each.id: each for each in steps_of(tmp_path, '{ layer = "ext4" }', "tree")}
-
-    assert steps["tree-unpack"].argv[:2] == ("setpriv", f"--reuid={LOAD_USER}")

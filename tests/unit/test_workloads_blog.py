@@ -67,16 +67,6 @@ def test_a_window_without_a_completed_blog_is_reported() -> None:
     assert [check.verdict for check in blog().checks(outputs(none))] == ["no"]
 
 
-def test_the_defaults_are_the_originals_but_for_the_content() -> None:
-    argv = step(Blog()).argv
-
-    for word in ("--writers=3", "--rewriters=1", "--commenters=5", "--readers=100", "--intervals=30"):
-        assert word in argv
-    assert {"--interval-ms=10000", "--reader-pause-us=0", "--compressibility-percent=50"} <= set(argv)
-    assert Blog().duration_ns_min == 300_000_000_000
-    assert "--zeros" in step(blog(zeros=True)).argv
-
-
 def test_a_window_that_is_run_twice_has_a_folder_for_each() -> None:
     assert step(blog()).argv != step(blog(), window="alone").argv
 

@@ -51,26 +51,6 @@ def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
     assert [each["name"] for each in shown_json("list", "workloads")["workloads"]] == WORKLOADS
 
 
-def test_a_workloads_checks_and_the_checks_of_every_trial_are_shown_by_name_and_meaning() -> None:
-    said = " ".join(shown("list", "workloads", "pgbench", width=200).split())
-
-    assert "no-transaction-failed did all transactions succeed?" in said
-    assert "did-io-in-window did the measured window reach the disks?" in said
-    plain = shown_json("list", "workloads", "pgbench")
-    [sheet], kind = plain["workloads"], catalogue().workloads["pgbench"]
-    assert sheet["check_questions"].keys() == kind.check_questions.keys()
-    assert "steady" in plain["common_checks"]
-
-
-def test_the_load_generator_is_named_where_steps_run_it() -> None:
-    assert "programs the load generator" in " ".join(shown("list", "workloads", "blog").split())
-    assert "load generator" not in shown("list", "workloads", "pgbench")
-
-
-def test_tenants_say_how_their_metrics_are_named() -> None:
-    assert "db_transactions_per_s" in shown("list", "workloads", "tenants")
-
-
 def test_an_unknown_workload_is_refused_with_the_nearest() -> None:
     with pytest.raises(StudyError, match="pgbench"):
         shown("list", "workloads", "pgbensh")

@@ -47,50 +47,11 @@ def value(metric: dict[str, Any], given: Outputs, **keys: Any) -> float:
     return workload(metrics=[{"name": "found", **metric}], **keys).metrics(given)[0].value
 
 
-def test_commands_run_in_their_phases_as_an_ordinary_user_on_the_stack(tmp_path: Path) -> None:
-    text = (
-        "prepare = ['make ${data}/a \"two words\" $$5']\nwarmup = ['cat ${data}/a']\n"
-        "end = ['du -s ${data}']\n"
-    )
-
-    steps = steps_of(tmp_path, text + COPY)
-
-    phases = {name: step.phase for name, step in steps.items() if name.startswith(("command-", "run-"))}
-    assert phases == {
-        "run-prepare-1": "prepare",
-        "run-warmup-1": "warmup",
-        "command-settle": "warmup",
-        "run-copy": "measure",
-        "run-end-1": "inspect",
-    }
-    copy = steps["run-copy"]
-    assert (copy.argv, copy.user, copy.cwd) == (("cp", "${mount}/a", "${mount}/b"), LOAD_USER, "${mount}")
-    assert steps["run-prepare-1"].argv == ("make", "${mount}/a", "two words", "$$5")
-    assert copy.environment["data"] == "${mount}"
-    assert copy.environment["seed"].isdigit()
-
-
 def test_a_shell_finds_the_variables_in_its_environment(tmp_path: Path) -> None:
     step = steps_of(tmp_path, "variables = { count = 3 }\nload = [{ shell = 'echo $count > $data/a' }]\n")
 
     assert step["run-load-1"].argv == ("sh", "-e", "-c", "echo $$count > $$data/a")
     assert step["run-load-1"].environment["count"] == "3"
-
-
-def test_a_command_may_have_any_name(tmp_path: Path) -> None:
-    named = "[{ name = 'settle', run = 'a', cold = true }, { name = 'memory', run = 'a' }]"
-
-    steps = steps_of(
-        tmp_path, f"load = {named}\nend = [{{ name = 'server', run = 'b' }}]\nmemory = '64MiB'\n"
-    )
-
-    assert {"run-settle", "run-memory", "run-server", "load-memory", "command-settle"} <= set(steps)
-
-
-def test_a_cold_command_begins_with_nothing_in_memory(tmp_path: Path) -> None:
-    steps = [*steps_of(tmp_path, "load = [{ name = 'read', run = 'cat a', cold = true }]\n")]
-
-    assert steps[-3:] == ["command-read-sync", "command-read-cold", "run-read"]
 
 
 def test_a_server_is_waited_for(tmp_path: Path) -> None:
@@ -115,14 +76,6 @@ def test_each_probe_of_a_search_gets_its_rate(tmp_path: Path) -> None:
         plan = compile_trial(study, "ext4", "own", 1, rate)
         assert plan.trial.id == f"ext4.own-rate-{rate}.s1"
         assert plan.steps[-1].environment["rate"] == str(rate)
-
-
-def test_a_port_is_looked_for_in_the_kernels_table(tmp_path: Path) -> None:
-    server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served', port = 2379 }}\n")["command-server"]
-
-    assert server.ready is not None
-    assert server.ready.argv[:4] == ("grep", "-E", "-q", "-s")
-    assert ":094B " in server.ready.argv[4]
 
 
 def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path) -> None:

@@ -64,8 +64,3 @@ def test_zeros_leave_a_mark() -> None:
     assert "if=/dev/urandom" in argv(dd(), "dd-write")
     assert [check.verdict for check in dd(content="zeros").checks(outputs())] == ["no"]
     assert not [*dd().checks(outputs())]
-
-
-def test_on_a_block_device_it_writes_the_device() -> None:
-    assert "of=${disk0}" in argv(dd(), "dd-write", "block")
-    assert "if=${disk0}" in argv(dd(), "dd-read", "block")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.model.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput
 from strata.workloads.generator.fill_and_fragment import FillAndFragment
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
@@ -44,17 +44,6 @@ def test_a_filesystem_that_tells_no_extents_has_no_figure_of_them() -> None:
 
     assert not [name for name in found if "extent" in name]
     assert "read_time_ratio" in found
-
-
-def test_a_snapshot_comes_between_filling_and_rewriting() -> None:
-    steps = workload().steps(WorkloadContext(name="fragment", seed=1))
-    phases = {step.id: step.phase for step in steps}
-
-    assert phases["fragment-fill"] == phases["fragment-read-before"] == "prepare"
-    assert phases["fragment-rewrite"] == phases["fragment-read-after"] == "measure"
-    for when in ("before", "after"):
-        ids = [step.id for step in steps]
-        assert ids[ids.index(f"fragment-read-{when}") - 1] == f"fragment-drop-caches-{when}"
 
 
 def test_another_output_is_an_error_that_shows_it() -> None:

@@ -48,15 +48,6 @@ def test_each_preset_is_accepted() -> None:
         assert refused(Fio(preset=name)) == ""
 
 
-def test_each_option_overrides_only_its_namesake_in_the_preset() -> None:
-    words = argv(fio(options={"iodepth": 64, "numjobs": 2, "refill_buffers": True}))
-
-    assert "--iodepth=64" in words
-    assert "--rwmixread=75" in words
-    assert "--refill_buffers=1" in words
-    assert "--iodepth=16" not in words
-
-
 def test_verifying_can_be_off_within_a_time() -> None:
     for off in ("0", 0, False):
         assert refused(fio(options={"verify": off})) == ""

@@ -9,7 +9,7 @@ import pytest
 from strata.errors import RunError
 from strata.model.histogram import decode
 from strata.model.metric import Metric, of_open_loop
-from strata.model.step import Step, Window
+from strata.model.step import Step
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
 
@@ -150,25 +150,6 @@ def test_rates_are_of_whole_seconds() -> None:
     assert all(rate > 20 for rate in rates[:2])
 
 
-def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
-    workload = pgbench(script_text="SELECT '$1';")
-    written, measured = step(workload, "pgbench-script"), step(workload, "pgbench-load")
-
-    assert written.stdin == "SELECT '$$1';\n"
-    assert f"--file={written.argv[1]}" in measured.argv
-    assert "--scale=10" in measured.argv
-    assert not {word for word in measured.argv if word.startswith("--builtin")}
-
-
-def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
-    def log(window: Window) -> str:
-        steps = pgbench().steps(WorkloadContext(name="oltp", seed=1, window=window))
-        return next(step.collect[0].path for step in steps if step.id == "pgbench-load")
-
-    assert log("") == "${scratch}/postgres/transactions.*"
-    assert log("alone") == "${scratch}/postgres/transactions-alone.*"
-
-
 def test_an_open_loop_answers_with_its_latency_and_what_it_skipped() -> None:
     late = Metric.of("transactions_skipped", 3.0, "1", better="lower")
     found = of_open_loop([*metrics().values(), late])
@@ -195,11 +176,3 @@ def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for() ->
         ({"checkpoint_timeout": "2min"}, 120),
     ):
         assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}
-
-
-def test_the_step_that_reads_a_dump_says_how_to_write_one_without_the_roles_of_its_machine() -> None:
-    made = step(pgbench(init="dump.sql", script_text="SELECT 1;"), "pgbench-initialise")
-
-    assert "pg_dump --no-owner --no-privileges" in made.title, "a failure begins with it"
-    own = step(pgbench(init_text="CREATE TABLE it (a int);", script_text="SELECT 1;"), "pgbench-initialise")
-    assert own.title == "Create and fill the tables"

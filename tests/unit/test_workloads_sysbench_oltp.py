@@ -101,39 +101,6 @@ def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:
         assert tail in str(caught.value)
 
 
-def test_in_an_open_loop_every_script_tells_how_long_it_executed() -> None:
-    for script in ("oltp_read_only", "legacy-complex"):
-        text = steps(workload(script=script, rate=10))["sysbench-script"].stdin
-        assert text is not None
-        assert "transactions executed" in text
-
-
-PAY = "BEGIN;\nUPDATE item SET amount = amount - 1 WHERE id = :id;\nCOMMIT;"
-MAKE = "CREATE TABLE item (id INT PRIMARY KEY, amount INT);"
-
-
-def test_a_transaction_of_ones_own_runs_on_tables_of_ones_own_in_an_open_loop() -> None:
-    found = steps(workload(script_text=PAY, init_text=MAKE, rate=50, rows=500))
-
-    assert found["sysbench-init"].stdin == MAKE
-    make = found["sysbench-prepare"].argv
-    assert make[0] == "mariadb"
-    assert make[-2] == "--init-command=SET @rows = 500"
-    assert make[-1] == f"--execute=source {found['sysbench-init'].argv[1]}"
-    script = found["sysbench-script"]
-    assert PAY in (script.stdin or "")
-    assert "strata_clock" in (script.stdin or "")  # the queue of an open loop
-    assert {script.argv[1], "--rate=50", "--table-size=500"} <= {*found["sysbench-load"].argv}
-    assert "sysbench-analyse" not in found
-
-
-def test_a_transaction_of_ones_own_runs_on_sysbenchs_tables_too() -> None:
-    found = steps(workload(script_text=PAY, tables=2))
-
-    assert found["sysbench-prepare"].argv[:2] == ("sysbench", "oltp_read_write")
-    assert found["sysbench-load"].argv[1] == found["sysbench-script"].argv[1]
-
-
 def test_a_dump_beside_the_study_is_read_by_the_servers_client(tmp_path: Path) -> None:
     for server in ("postgresql", "mariadb"):
         (tmp_path / "dump.sql").write_text("CREATE TABLE item (id int);\n\\restrict x\n")

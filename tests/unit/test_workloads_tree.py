@@ -37,11 +37,6 @@ def plan_of(folder: Path, layers: str, disks: int = 1) -> Plan:
     return compile_trial(study_of(folder, layers, disks), "stack", "load", 1)
 
 
-def figures(plan: Plan) -> dict[str, list[str]]:
-    down = next(step for step in plan.steps if step.id == "life-unmounted")
-    return {name: ids for name, *ids in (line.split() for line in down.argv[2:])}
-
-
 def test_a_trees_rates_hold_the_syncs() -> None:
     found = {metric.name: metric.value for metric in Tree().metrics(tree_outputs())}
 
@@ -57,17 +52,6 @@ def test_an_archive_without_files_is_no_tree() -> None:
     for counted in ("0 entries, 0 files, 0 bytes\n", "3 entries, 0 files, 0 bytes\n", ""):
         with pytest.raises(RunError, match="no files"):
             Tree().metrics(tree_outputs(counted))
-
-
-def test_what_has_no_checker_is_scrubbed_once_it_is_back(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "zpool" }, { layer = "zfs" }')
-    ids = [step.id for step in plan.steps]
-    found = figures(plan)
-
-    assert found["unmount"][-2:] == ["zpool-make", "zfs-mount"]
-    assert found["check"][0].startswith("life-scrub-zpool")
-    assert ids.index("life-zfs-mount") < ids.index(found["check"][0])
-    assert "life-zpool-import" in found["remount"]
 
 
 def test_only_the_filesystem_is_taken_down(tmp_path: Path) -> None:
