@@ -14,10 +14,11 @@ from varied_studies import SETTLE, TEXT, Asked, asked, linear, measured, planted
 
 from command_line import refusal, shown, shown_json
 from strata.advice.advise import advise
+from strata.advice.rivals import rivalry
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
 from strata.experiment.experiment import Cells, Experiment
-from strata.experiment.strategies.sensitivity import Sensitivity, answered
+from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.plan.catalogue import catalogue
 from strata.report.findings import sensitivity_sentences
 from strata.report.page import page_of
@@ -239,7 +240,7 @@ def test_without_an_answer_nothing_can_flip(tmp_path: Path, use: Use) -> None:
         [advice] = advise(results, [use], None)
 
         with pytest.raises(ResultError, match=said):
-            answered(results, advice)
+            rivalry(results, advice)
 
 
 def test_the_share_of_a_weight_is_computed_without_trials(tmp_path: Path, use: Use) -> None:

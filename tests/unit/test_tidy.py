@@ -34,8 +34,6 @@ TANGLED = {
     "src/strata/execution/power.py: cut_and_recover": 19,
     "src/strata/execution/validity_checks.py: checks_of": 17,
     "src/strata/experiment/experiment.py: answer": 20,
-    "src/strata/experiment/strategies/sensitivity.py: finding": 18,
-    "src/strata/experiment/strategies/sensitivity.py: weights_tried": 16,
     "src/strata/plan/placement.py: workload_steps": 16,
     "src/strata/reading/claims.py: _misnamed": 16,
     "src/strata/reading/load.py: study": 20,

@@ -208,7 +208,7 @@ def changes(  # noqa: PLR0917
     strategy = Sensitivity(folder, chosen.results, chosen.advice, study)
     failure = None
     try:
-        strategy.answered  # noqa: B018  it may refuse
+        strategy.rivalry  # noqa: B018  it may refuse
     except ResultError:
         return Changes()
     try:

@@ -11,7 +11,8 @@ from strata.actions.vary import experiment_on
 from strata.cli.output import listener, print_json, stdout
 from strata.cli.sensitivity import conclude, seconds_of
 from strata.errors import ResultError, StrataError
-from strata.experiment.strategies.what_if import WhatIf, candidates
+from strata.experiment.candidates import candidates
+from strata.experiment.strategies.what_if import WhatIf
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.reading.claims import Claim, ClaimSubject

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from strata.actions.vary import experiment_on
+from strata.actions.vary import experiment_on, sensitivities
 from strata.advice.asked import posed
 from strata.cli.advise import asked_uses
 from strata.cli.application import INTERRUPTED_EXIT
@@ -17,7 +17,6 @@ from strata.cli.output import listener, notes, print_json, stdout, warnings
 from strata.cli.parameters import AsJson, FromResults, Jobs, option
 from strata.errors import StudyError
 from strata.experiment.experiment import Experiment
-from strata.experiment.strategies.sensitivity import sensitivities
 from strata.report import findings as shown
 from strata.report.document import Document
 from strata.results.declared import declared_study

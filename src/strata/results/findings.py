@@ -281,6 +281,19 @@ class Finding(Frozen):
     conclusion: str = ""
     quantities: tuple[Uncertain, ...] = ()
 
+    def joined(self, before: Finding | None) -> Finding:
+        """With what an earlier search found of the same leaders: of other quantities, or with more budget."""
+        if before is None or before.leaders != self.leaders:
+            return self
+        kept = [each for each in before.tried if each.verdict]
+        judged = {name for each in kept for name in each.values}
+        known = [each for each in before.quantities if each.quantity in judged]
+        tried = {(*each.values.items(), each.seeds): each for each in (*kept, *self.tried)}
+        quantities = {each.quantity: each for each in (*known, *self.quantities)}
+        return self.model_copy(
+            update={"tried": tuple(tried.values()), "quantities": tuple(quantities.values())}
+        )
+
     @property
     @in_json
     def points(self) -> list[BreakEven]:

@@ -8,23 +8,19 @@ seed, as everywhere, and each seed keeps its drive but for the value. Weights ne
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from strata.advice.advise import advise
-from strata.advice.evidence import Evidence, Scorer, evidence_of
+from strata.advice.evidence import Scorer
 from strata.advice.model import Advice
-from strata.advice.uses import Use
-from strata.errors import ResultError, StudyError
+from strata.advice.rivals import Rivalry, rivalry
+from strata.errors import StudyError
 from strata.experiment.experiment import Cells
 from strata.experiment.quantities import Quantity, quantities
 from strata.model.study import Study
-from strata.results.declared import declared_study
 from strata.results.findings import (
     SEEDS,
     Compared,
@@ -34,116 +30,15 @@ from strata.results.findings import (
     Variation,
     findings_of,
     identity_of,
-    read_capabilities,
 )
 from strata.results.store import ResultsFolder
-from strata.statistics.study import StudyResults, gather
-from strata.words import listed
+from strata.statistics.study import StudyResults
 
 NEAR: Final = 1.1
 """A judgement: where the rival waits longer by more than this with one seed, no further seed is tried."""
 WITHIN: Final = 0.05
 """How near the values come between which the answer changes, as a share."""
 _STEPS_MAX: Final = 8
-_WEIGHT_WITHIN: Final = 1e-4
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The answer that could change: ``leaders`` against the other ``stacks``."""
-
-    leaders: tuple[str, ...]
-    stacks: tuple[str, ...]
-
-
-def answered(results: StudyResults, advice: Advice) -> Answered:
-    """The answer that could change. Where no stack is shown to be behind, it is the one that leads.
-
-    Raises ResultError if there is no answer, or all stacks are even.
-    """
-    use = advice.use.name
-    remedy = f"`strata advise RESULTS --use {use}` says what is missing"
-    if advice.conclusion in ("no stack left", "nothing to compare"):
-        left = listed(advice.candidates) or "none"
-        cause = f"{advice.conclusion} for {use}: {left} of {listed(results.stacks)}"
-        raise ResultError(cause, place="--use", remedy=remedy)
-    ranked = tuple(standing.stack for standing in advice.standings)
-    if not advice.leaders or not ranked:
-        cause = f"the results choose no stack for {use} ({advice.conclusion}), so nothing can change that"
-        raise ResultError(cause, place="--use", remedy=remedy)
-    if not set(ranked) <= set(advice.leaders):
-        return Answered(advice.leaders, ranked)
-    if advice.take_either:
-        cause = f"no stack is ahead of another for {use}: {listed(ranked)} are even within ±3 %"
-        raise ResultError(cause, place="--use", remedy="add a stack that differs, or weigh otherwise")
-    return Answered(ranked[:1], ranked)
-
-
-def weights_tried(results: StudyResults, advice: Advice) -> tuple[list[Uncertain], list[Tried]]:
-    """Each weight as a quantity, and the shares tried; the other weights keep their proportions."""
-    answer, scorer = answered(results, advice), Scorer(results)
-    evidence = evidence_of(results, advice.use, answer.stacks, scorer)
-    names = list(dict.fromkeys(part.weight for part in evidence.parts))
-    if len(names) < 2:
-        return [], []
-    baseline, seeds = scorer.baseline(evidence.stacks), evidence.common_seeds(evidence.stacks)
-    weights: list[Uncertain] = []
-    found: list[Tried] = []
-    for name in names:
-        mine = [part for part in evidence.parts if part.weight == name]
-        rest = [part for part in evidence.parts if part.weight != name]
-        times = [
-            scorer.estimates(
-                evidence.stacks,
-                baseline,
-                [replace(part, share=part.share / sum(one.share for one in parts)) for part in parts],
-                seeds,
-            )
-            for parts in (mine, rest)
-        ]
-        weight = _weight(name, sum(part.share for part in mine))
-
-        def tried(share: float, weight: Uncertain = weight, times: list[dict[str, float]] = times) -> Tried:
-            score = {stack: share * times[0][stack] + (1 - share) * times[1][stack] for stack in times[0]}
-            leader, rival = best_two(score, answer.leaders)
-            level = score[rival] / score[leader]
-            compared = Compared(workload=advice.use.name, stack=rival, against=leader, level=level)
-            return weight.varied(share).tried("flips" if level < 1 else "stays", compared=[compared])
-
-        weights.append(weight)
-        for end in weight.ends:
-            found += _halved(tried, weight.stated, end)
-    return weights, found
-
-
-def _halved(tried: Callable[[float], Tried], stated: float, end: float) -> list[Tried]:
-    """The end of a weight's range; if that flips the answer, also the shares that narrow down where."""
-    found = [tried(end)]
-    does_flip, stays, flips = found[-1].ratio < 1, stated, end
-    while does_flip and abs(flips - stays) > _WEIGHT_WITHIN:
-        found.append(at := tried((stays + flips) / 2))
-        stays, flips = (stays, at.value) if at.ratio < 1 else (at.value, flips)
-    return found
-
-
-def _weight(name: str, stated: float) -> Uncertain:
-    return Uncertain(
-        quantity=f"weights.{name}",
-        kind="weight",
-        words=f"weight of {name}",
-        unit="share",
-        stated=stated,
-        low=0.0,
-        high=1.0,
-        known="chosen",
-        source="any weight",
-    )
-
-
-def best_two(score: dict[str, float], leaders: Sequence[str]) -> tuple[str, str]:
-    """The best of the leaders, and the best of the others."""
-    leading = min((stack for stack in score if stack in leaders), key=lambda stack: score[stack])
-    return leading, min((stack for stack in score if stack not in leaders), key=lambda stack: score[stack])
 
 
 @dataclass(frozen=True)
@@ -164,51 +59,42 @@ class Sensitivity:
     globs: Sequence[str] = ()
 
     @cached_property
-    def answered(self) -> Answered:
+    def rivalry(self) -> Rivalry:
         """The answer that could change. Raises ResultError if there is none."""
-        return answered(self.results, self.advice)
+        return rivalry(self.results, self.advice)
 
     @cached_property
     def cells(self) -> Cells:
-        evidence = self._evidence(self.results, Scorer(self.results))
+        evidence = self.rivalry.evidence(self.results, Scorer(self.results))
         workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
         seeds = evidence.common_seeds(evidence.stacks)[: self.seeds_max]
-        return Cells(self.answered.stacks, workloads, seeds)
-
-    def _evidence(self, results: StudyResults, scorer: Scorer) -> Evidence:
-        return evidence_of(results, self.advice.use, self.answered.stacks, scorer)
+        return Cells(self.rivalry.stacks, workloads, seeds)
 
     def next(self, tried: Sequence[Tried]) -> list[Variation]:
         """The ends of all ranges with one seed; then, point by point, the values between.
 
         Raises StudyError if no quantity has a name that was asked for.
         """
+        sides = [(quantity, end) for quantity in self._wanted for end in quantity.ends]
         if not tried:
-            return [quantity.varied(end, 1) for quantity in self._wanted for end in quantity.ends]
-        sides = ((each, each.on_side(end, tried)) for each in self._wanted for end in each.ends)
-        near = [(side[0].ratio, quantity, side) for quantity, side in sides if side[0].ratio < NEAR]
-        for _, quantity, side in sorted(near, key=lambda found: found[0]):
-            value = self._following(quantity, side)
-            if value is not None:
+            return [quantity.varied(end, 1) for quantity, end in sides]
+        near = [(quantity.on_side(end, tried)[0].ratio, quantity, end) for quantity, end in sides]
+        for ratio, quantity, end in sorted(near, key=lambda side: side[0]):
+            if ratio < NEAR and (value := self._following(quantity, end, tried)) is not None:
                 return [quantity.varied(value, len(self.cells.seeds))]
         return []
 
-    def _following(self, quantity: Quantity, side: Sequence[Tried]) -> float | None:
+    def _following(self, quantity: Quantity, end: float, tried: Sequence[Tried]) -> float | None:
         """The next value of a quantity on one side, whose end was tried first; None after the last one."""
-        end = side[0].value
-        if len(self.cells.seeds) > 1:
-            side = side[1:]  # without the one seed
-        if not side:
-            return end
-        at_end, *between = side
-        if at_end.ratio >= 1 or len(between) >= _STEPS_MAX or not all(each.verdict for each in side):
+        if len(self.cells.seeds) > 1 and len(quantity.on_side(end, tried)) == 1:
+            return end  # until now with one seed
+        point = quantity.towards(end, tried)
+        between, at = point.between, point.at
+        if between is None or at is None or point.tried != point.every or len(point.every) > _STEPS_MAX:
             return None
-        stays, flips = quantity.stated, end
-        for each in between:
-            stays, flips = (stays, each.value) if each.ratio < 1 else (each.value, flips)
-        middle = quantity.near(math.sqrt(stays * flips) if min(stays, flips) > 0 else (stays + flips) / 2)
-        is_near = abs(flips - stays) <= WITHIN * max(abs(stays), abs(flips))
-        return None if is_near or middle in (stays, flips) else middle
+        is_near = abs(between[1] - between[0]) <= WITHIN * max(map(abs, between))
+        middle = quantity.near(at)
+        return None if is_near or middle in between else middle
 
     @cached_property
     def _wanted(self) -> list[Quantity]:
@@ -228,91 +114,32 @@ class Sensitivity:
 
     def judge(self, variation: Variation, results: StudyResults) -> Tried:
         """The comparison of the best leader with the best rival, or why there is none."""
-        scorer = Scorer(results)
-        evidence = self._evidence(results, scorer)
-        common, leaders = evidence.common_seeds(evidence.stacks), set(self.answered.leaders)
-        sides = [set(evidence.stacks) & leaders, set(evidence.stacks) - leaders]
-        if not all(sides) or len(common) != variation.seeds:
+        found = self.rivalry.compared(results)
+        if found is None or found.ratio.n != variation.seeds:
             problems = (reading.problem for reading in results.readings if reading.problem)
             return variation.tried(note=next(problems, "it has no numbers that count"))
-        baseline = scorer.baseline(evidence.stacks)
-        score = scorer.estimates(evidence.stacks, baseline, evidence.parts, common)
-        leader, rival = best_two(score, self.answered.leaders)
-        found = scorer.against(
-            *(self.advice.use.name, rival, leader),
-            baseline=baseline,
-            parts=evidence.parts,
-            seeds=common,
-            mean="arithmetic",
-            family=scorer.family(evidence.stacks, baseline, evidence.parts, common, "arithmetic"),
-        ).ratio
-        low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-        compared = Compared(
-            workload=self.advice.use.name, stack=rival, against=leader, level=found.ratio, low=low, high=high
-        )
-        return variation.tried("flips" if found.ratio < 1 else "stays", "", [compared], len(common))
+        level, interval = found.ratio.ratio, found.ratio.interval
+        low, high = (interval.low, interval.high) if interval else (None, None)
+        names = {"workload": found.workload, "stack": found.stack, "against": found.baseline}
+        compared = Compared(**names, level=level, low=low, high=high)
+        return variation.tried("flips" if level < 1 else "stays", "", [compared], found.ratio.n)
 
     def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
         """What was found now, and before of other quantities or with a larger budget."""
-        weights, shares = weights_tried(self.results, self.advice)
+        weights, shares = self.rivalry.by_weights(self.results)
         weights = [weight for weight in weights if self._is_asked(weight.quantity)]
-        names = {weight.quantity for weight in weights}
-        shares = [share for share in shares if names.intersection(share.values)]
-        now = {(*share.values.items(), share.seeds): share for share in (*shares, *tried)}
-        earlier = self._earlier
-        before = [each for each in earlier.tried if each.verdict] if earlier else []
-        judged = {name for each in before for name in each.values}
-        known = {
-            each.quantity: each for each in (earlier.quantities if earlier else ()) if each.quantity in judged
-        }
-        wanted = (Uncertain(**each.plain) for each in self._wanted)
-        known |= {each.quantity: each for each in (*weights, *wanted)}
+        asked = {weight.quantity for weight in weights}
         return Finding(
             kind="sensitivity",
             subject=self.advice.use.name,
             results_sha256=identity_of(self.results.snapshot),
             whole=whole,
-            tried=tuple(({(*each.values.items(), each.seeds): each for each in before} | now).values()),
-            leaders=self.answered.leaders,
+            tried=(*(share for share in shares if asked.issuperset(share.values)), *tried),
+            leaders=self.rivalry.leaders,
             conclusion=self.advice.conclusion,
-            quantities=tuple(known.values()),
-        )
+            quantities=(*weights, *(Uncertain(**each.plain) for each in self._wanted)),
+        ).joined(self._earlier)
 
     @cached_property
     def _earlier(self) -> Finding | None:
-        found = findings_of(self.folder, "sensitivity").get(self.advice.use.name)
-        return found if found is not None and found.leaders == self.answered.leaders else None
-
-
-def sensitivities(
-    folder: ResultsFolder,
-    uses: Sequence[Use],
-    *,
-    is_named: bool,
-    file: Path | None = None,
-    **limits: Any,
-) -> list[Sensitivity]:
-    """The questions of the uses that the results answer; ``file`` is the study, if it needs files beside it.
-
-    Raises ResultError if there is no answer that could change, or not for a named use.
-    """
-    results = gather(folder)
-    is_lab = results.snapshot.time_domain == "virtual"
-    study = declared_study(results.snapshot, file=file) if is_lab else None
-    found = []
-    for advice in advise(results, uses, read_capabilities(folder), evidence=False):
-        strategy = Sensitivity(folder, results, advice, study, **limits)
-        try:
-            strategy.answered  # noqa: B018  it may refuse
-        except ResultError:
-            if is_named:
-                raise
-            continue
-        found.append(strategy)
-    if not found:
-        raise ResultError(
-            "the results have no answer for any use, so nothing can change it",
-            place=str(folder.path),
-            remedy=f"`strata advise {folder.path} --evidence` says what is missing",
-        )
-    return found
+        return findings_of(self.folder, "sensitivity").get(self.advice.use.name)
