@@ -66,7 +66,7 @@ def plan_of(stack: str, workload: str, seed: int) -> Plan:
                 id="load",
                 phase="measure",
                 title="Measure",
-                argv=("pgbench", "-T", "60"),
+                argv=("pgbench", "-T", "60", workload),
                 time_limit_ns=90 * S,
             ),
         ),

@@ -204,9 +204,9 @@ TOLD: dict[str, tuple[Spoil, str]] = {
     ),
     "a newer result": (
         lambda ground: _replace(
-            ground.attempt() / "result.json", '"result_version":2', '"result_version":99'
+            ground.attempt() / "result.json", '"result_version":3', '"result_version":99'
         ),
-        "of version 99, this Strata reads version 2",
+        "of version 99, this Strata reads version 3",
     ),
     "an unreadable result": (
         lambda ground: ground.forbid(ground.attempt() / "result.json"),

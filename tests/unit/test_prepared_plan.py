@@ -46,7 +46,7 @@ def test_loads_that_differ_only_in_the_load_share_the_first_boot(tmp_path: Path)
 def test_stacks_that_differ_only_in_their_name_share_it_too(tmp_path: Path) -> None:
     study = study_of(EXT4 + EXT4.replace("stacks.ext4", "stacks.same") + LOADS, tmp_path)
 
-    assert parts(study, "ext4", "few")[0] == parts(study, "same", "few")[0]
+    assert parts(study, "ext4", "few")[0].to_json() == parts(study, "same", "few")[0].to_json()
 
 
 def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_clients(

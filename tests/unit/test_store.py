@@ -134,7 +134,7 @@ def test_a_file_of_nested_brackets_is_damage_not_a_traceback(folder: ResultsFold
 
     assert not reading.usable
     assert "attempt-001" in (reading.problem or "")
-    folder.study_path.write_text('{"study_version": 2, "name": ' + nested + "}")
+    folder.study_path.write_text('{"study_version": 3, "name": ' + nested + "}")
     with pytest.raises(ResultError) as caught:
         folder.study()
     assert "bring it back from a copy" in (caught.value.remedy or "")

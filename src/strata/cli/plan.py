@@ -72,7 +72,7 @@ def plan(  # noqa: PLR0917  typer makes options of them
         return
     plans = [compile_trial(read, *each.key) for each in chosen]
     if not only_list:
-        print_json(plans=[each.model_dump(mode="json") for each in plans])
+        print_json(plans=[{**each.model_dump(mode="json"), "trial": _named(each.trial)} for each in plans])
     elif as_json:
         hashes = (sha256_hex(each.to_json()) for each in plans)
         listed = [{**each.model_dump(), "plan_sha256": sha} for each, sha in zip(chosen, hashes, strict=True)]
@@ -80,6 +80,11 @@ def plan(  # noqa: PLR0917  typer makes options of them
     else:
         for each in chosen:
             print(each.id)
+
+
+def _named(trial: Trial) -> dict[str, object]:
+    """A trial in the plan's form, in which a probe's rate is in its names alone."""
+    return {**trial.model_dump(exclude={"rate"}), "workload": trial.key.named_workload}
 
 
 def _print_text(study: Study, found: list[Trial]) -> None:

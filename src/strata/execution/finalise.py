@@ -49,7 +49,8 @@ def finalise(
     problem: StrataError | None = None,
 ) -> ResultRecord:
     """Judge an attempt that has ended, and return its record, invalid with a ``problem`` of the runner."""
-    problems = [_in_one(problem, attempt)] if problem is not None else []
+    named = planned.plan.trial.id  # the record has no names
+    problems = [_in_one(problem, attempt).removeprefix(named).lstrip(":, ")] if problem is not None else []
     study = study.of(planned.key.stack)
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
     metrics = _metrics(attempt, trial, problems)

@@ -117,7 +117,8 @@ class Survey:
         plan = cut.plan(self.study)
         devices = self.study.of(cut.stack).drawn_devices(cut.stack, cut.seed)
         make = partial(cut.made, self.runner, self.study, self._place / "attempts", cpu, cancel)
-        return self._kept({**self._made_of(plan, devices), "cut": cut.number}, make)
+        kept = self._kept({**self._made_of(plan, devices), "cut": cut.number}, make)
+        return kept.model_copy(update={"stack": cut.stack, "workload": cut.workload})
 
     def _cell(self, stack: str, kind: type[Probe], cpu: int | None, *, cancel: Event) -> Found:
         if unavailable := self.study.stacks[stack].unavailable():
@@ -139,14 +140,14 @@ class Survey:
         make = partial(self._probed, probe, probe_plan, plan, cpu, cancel)
         found = self._kept(self._made_of(plan, self._devices(plan)), make)
         assert isinstance(found, Capability)
-        return found
+        return found.model_copy(update={"stack": stack})
 
     @property
     def _place(self) -> Path:
         return self.folder.path / KEPT_NAME
 
     def _kept(self, made_of: Mapping[str, object], make: Callable[[], Found]) -> Found:
-        """A finding that was kept, or a new one; a failed or damaged one is made anew."""
+        """A finding that was kept, by whatever name, or a new one; a failed or damaged one is made anew."""
         place = self._place / f"{sha256_hex(canonical_json(made_of))}.json"
         with suppress(OSError, ValueError):
             if not self.fresh:

@@ -94,7 +94,7 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     if reading.record is None or reading.attempt is None or not reading.usable:
         cause = f"the trial has no valid result: {reading.problem}"
         raise ResultError(cause, place=f"{folder.path}/{trial}", remedy="run it with `strata run`")
-    plan = _plan(reading.attempt)
+    plan = _plan(reading.attempt).model_copy(update={"trial": reading.record.trial})
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
     title = study.workloads[plan.trial.workload].title
     return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title, study, reading)

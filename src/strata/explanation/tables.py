@@ -117,7 +117,7 @@ def _volume_table(found: Explanation) -> Table:
         time_ns = account.get("busy_ns")
         share = time_ns / busy_ns[each.disk] if time_ns is not None and busy_ns.get(each.disk) else None
         counts = (account.get(key) for key in ("reads", "writes", "flushes", "read_bytes", "write_bytes"))
-        names = (each.filesystem or "(none)", name)
+        names = (each.named(found.stack), name)
         rows.append((*names, share, *counts, asked.get("write_bytes"), asked.get("syncs")))
     note = "time: of the disk’s time with requests; a flush counts for the filesystem that wrote last"
     heads = columns(

@@ -11,6 +11,7 @@ from strata.diagnostics.names import Diagnostic, disk_of
 from strata.model.describe import declared
 from strata.model.layer import Interface, Layer, LayerContext, Provided, Share, StackPart
 from strata.model.study_record import LayerRecord, StackRecord
+from strata.model.trial import ANY_NAME
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
 USABLE_TENTHS: Final = 9
@@ -22,7 +23,7 @@ PLACE: Final = "${mounts}/at"
 
 
 class Volume(NamedTuple):
-    """A disk or partition, and the filesystem on it: a further one, or the stack's own by its name."""
+    """A disk or partition, and the filesystem on it: a further one, or ``*``, the stack's own."""
 
     filesystem: str
     part: StackPart
@@ -161,7 +162,7 @@ class Stack:
         for layer in self.layers:
             made |= layer.parts({name: named[name] for name in names_of(layer)})
         return {
-            name: Volume(each.own or each.name, made.get(name) or StackPart(name, 0, capacities_bytes[name]))
+            name: Volume(each.own or ANY_NAME, made.get(name) or StackPart(name, 0, capacities_bytes[name]))
             for each in self.parts
             if not each.in_pool
             for name in each.own_devices

@@ -10,6 +10,8 @@ from pydantic import PlainSerializer, PlainValidator
 
 # A trial's folder has its name, so a name read from a file must not lead out of the results.
 _NAME: Final = "[a-z0-9]+(?:-[a-z0-9]+)*"
+ANY_NAME: Final = "*"
+"""Stands in files for the name that a study gives to itself, a stack or a workload: no name is like it."""
 _CELL: Final = re.compile(rf"({_NAME})\.({_NAME})", re.ASCII)
 _TRIAL: Final = re.compile(rf"({_NAME})\.({_NAME})\.s(0|[1-9][0-9]*)", re.ASCII)
 

@@ -55,7 +55,7 @@ class WorkloadContext:
             all run together.
     """
 
-    name: str  # in the study
+    name: str  # the kind's, and the tenant's: everything random derives from it
     seed: int  # the trial's, from which everything random is derived by name
     target: str = "${mount}"  # a folder of a mounted filesystem, or a block device
     target_kind: Interface = "filesystem"

@@ -319,12 +319,12 @@ def _pause_ns(study: Study, key: TrialKey) -> int:
 
     The load would otherwise meet the kernel's periodic work at the same phase in every seed: dirty pages
     every 5 s (dirty_writeback_centisecs), ext4's journal and ZFS's transaction groups likewise, btrfs every
-    30 s (`commit`). The pause is the same for all stacks of a block. Times of faults count from the boot, so
+    30 s (`commit`). The pause is the same for all trials of a seed. Times of faults count from the boot, so
     there is none with faults.
     """
     if study.phases == "fixed" or any(used.device.faults for used in study.stack_devices(key.stack)):
         return 0
-    return derive_seed(key.seed, key.named_workload, "phase") % (_PERIOD_NS_MAX // NS_PER_MS) * NS_PER_MS
+    return derive_seed(key.seed, "phase") % (_PERIOD_NS_MAX // NS_PER_MS) * NS_PER_MS
 
 
 def _pause(pause_ns: int) -> Step:
@@ -447,8 +447,8 @@ def compile_stack(study: Study, stack: str, seed: int) -> Plan:
 def spec_sha256(study: Study, plan: Plan) -> str:
     """The identity of a trial: the hash of its plan, kernel, drives' parameters and metrics' version.
 
-    The names of study, stack and workload are in the plan that the lab boots from, and the lab's time depends
-    on its length: they are input (docs/reference/result-format.md). Comments, titles and sources are not.
+    The names of study, stack and workload are no part of it, and neither are comments, titles and sources:
+    trials that measure the same share their record (docs/reference/result-format.md).
     """
     trial = plan.trial
     drawn = study.of(trial.stack).drawn_devices(trial.stack, trial.seed)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from strata.model.inputs import InputFile
 from strata.model.kernel import DEFAULT_KERNEL, Kernel
 from strata.model.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
-from strata.model.trial import TrialKey
+from strata.model.trial import ANY_NAME, TrialKey
 from strata.model.workload import InputKind
 
 PLAN_VERSION: Final = 1  # crates/agent refuses a version that it does not know
@@ -25,7 +25,10 @@ class FrozenPart(BaseModel):
 
 
 class Trial(FrozenPart):
-    """Which trial of a study a plan is for. ``id`` is the name of its `TrialKey`."""
+    """Which trial of a study a plan is for. ``id`` is the name of its `TrialKey`.
+
+    Files have its seed alone (`Unnamed`): a name is no part of what is measured.
+    """
 
     study: str
     stack: str
@@ -34,6 +37,9 @@ class Trial(FrozenPart):
     rate: int | None = Field(default=None, exclude_if=lambda rate: rate is None)  # of a probe
     id: str
 
+    def unnamed(self) -> dict[str, object]:
+        return {**dict.fromkeys(("study", "stack", "workload", "id"), ANY_NAME), "seed": self.seed}
+
     @classmethod
     def of(cls, study: str, key: TrialKey) -> Self:
         return cls(study=study, **key._asdict(), id=str(key))
@@ -41,6 +47,10 @@ class Trial(FrozenPart):
     @property
     def key(self) -> TrialKey:
         return TrialKey(self.stack, self.workload, self.seed, self.rate)
+
+
+Unnamed = Annotated[Trial, PlainSerializer(Trial.unnamed)]
+"""A trial that is written without names: equal trials of two studies have equal bytes in the lab."""
 
 
 class PlanDevice(FrozenPart):
@@ -76,7 +86,7 @@ class Plan(FrozenPart):
     """A trial as explicit steps. The same plan runs in the lab and on a host."""
 
     plan_version: int = PLAN_VERSION
-    trial: Trial
+    trial: Unnamed
     prerequisites: Prerequisites = Prerequisites()  # what the steps need of the machine
     # The part of the steps in its virtual machines, and that of all other steps (None: all), which a plan's
     # file does not tell apart.
@@ -93,11 +103,6 @@ class Plan(FrozenPart):
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]
-
-    @field_serializer("trial")
-    def _named(self, trial: Trial) -> dict[str, object]:
-        """A plan's file has a probe's rate in its names alone."""
-        return {**trial.model_dump(exclude={"rate"}), "workload": trial.key.named_workload}
 
     @property
     def network_devices(self) -> list[str]:

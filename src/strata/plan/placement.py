@@ -174,13 +174,8 @@ class Placement:
 
     @property
     def _drawn_by(self) -> str:
-        """The name that everything random of the load derives from.
-
-        Loads of one kind that share what is prepared have the same: only then can they share it.
-        """
-        if self.restarts:
-            return self.load.workload
-        return self.name if self.tenant is None else f"{self.name}.{self.tenant}"
+        """The name that everything random of the load derives from: its kind's, so that loads can share data."""
+        return self.load.workload if self.tenant is None else f"{self.load.workload}.{self.tenant}"
 
 
 def is_read_alike(study: Study, stack: str) -> bool:

@@ -88,7 +88,7 @@ def _volumes_cost(results: StudyResults, workload: str, name: str) -> Table:
             counts = [significant(sums[volume][key] / operations) for key in ("reads", "writes", "flushes")]
             sizes = [sums[volume][key] / operations for key in ("read_bytes", "write_bytes")]
             share = sums[volume]["busy_ns"] / busy_ns[each.disk] if busy_ns[each.disk] else None
-            rows.append((stack, each.filesystem or "(none)", volume, *counts, *sizes, share))
+            rows.append((stack, each.named(stack), volume, *counts, *sizes, share))
     one = COUNTS[name]
     heads = columns(
         *(("stack", "stack"), "filesystem", "on"),

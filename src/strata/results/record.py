@@ -27,12 +27,12 @@ from strata.diagnostics.names import KebabName
 from strata.model.metric import Metric
 from strata.model.step import Phase
 from strata.model.study_record import StudyRecord
-from strata.model.trial import CellName, TrialKey
+from strata.model.trial import ANY_NAME, CellName, TrialKey
 from strata.model.warning import Check
-from strata.plan.model import Trial, canonical_json, sha256_hex
+from strata.plan.model import Unnamed, canonical_json, sha256_hex
 from strata.rules.untouched import Untouched
 
-RESULT_VERSION: Final = 2
+RESULT_VERSION: Final = 3
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -215,7 +215,7 @@ class VolumeUse(Frozen):
     """The requests of one filesystem to one disk or partition over the measured window.
 
     Attributes:
-        filesystem: The name of a further filesystem, or that of the stack; empty for requests to a disk that
+        filesystem: The name of a further filesystem, or ``*``, the stack's; empty for requests to a disk that
             are of no partition.
         account: As of a disk; ``busy_ns`` is its share of the time in which the disk had requests.
     """
@@ -224,11 +224,15 @@ class VolumeUse(Frozen):
     disk: str
     account: dict[str, int]
 
+    def named(self, stack: str) -> str:
+        return {ANY_NAME: stack, "": "(none)"}.get(self.filesystem, self.filesystem)
+
 
 class ResultRecord(Frozen):
     """One attempt's result.
 
     Attributes:
+        trial: Unnamed in the file; `ResultsFolder` gives it the names of its study.
         spec_sha256: Hash of the plan with the devices' parameters.
         drives: The drawn parameters of the trial's plausible drives, by the model's name; empty for exact
             drives and on a host.
@@ -245,8 +249,8 @@ class ResultRecord(Frozen):
             it was the same boot.
     """
 
-    result_version: Literal[2] = RESULT_VERSION
-    trial: Trial
+    result_version: Literal[3] = RESULT_VERSION
+    trial: Unnamed
     spec_sha256: Sha256
     fingerprint: Fingerprint
     time_domain: TimeDomain
@@ -344,7 +348,7 @@ Trials = Annotated[
 ]
 """The identity of each trial: in a file a list of ``{stack, workload, seed, rate, sha256}``."""
 
-STUDY_VERSION: Final = 2
+STUDY_VERSION: Final = 3
 
 
 class StudySnapshot(StudyRecord):
@@ -365,7 +369,7 @@ class StudySnapshot(StudyRecord):
         untouched: The structures in which the stacks differ and that the data touch too little, by cell.
     """
 
-    study_version: Literal[2] = STUDY_VERSION
+    study_version: Literal[3] = STUDY_VERSION
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
     not_converged: dict[CellName, float | None] = Field(default={})
     given_up: dict[CellName, str] = Field(default={})

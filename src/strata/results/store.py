@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from strata.files import (
     temporary_name,
 )
 from strata.model.trial import TrialKey
+from strata.plan.model import Trial
 from strata.printable import in_json
 from strata.results.reading import Sealed, read_snapshot, write_model
 from strata.results.record import ResultRecord, StudySnapshot
@@ -169,6 +171,11 @@ class ResultsFolder:
     def study(self) -> StudySnapshot:
         return read_snapshot(self.study_path)
 
+    @cached_property
+    def name(self) -> str:
+        """The study's, which stays."""
+        return self.study().name
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other runs out of the folder; the lock ends with the process, however it ends.
@@ -198,7 +205,7 @@ class ResultsFolder:
                 yield reading
 
     def read_trial(self, trial: TrialKey, identity: str | None = None) -> Reading:
-        """A trial's best result; a damaged one is a ``problem``, not an error.
+        """A trial's best result, with its name; a damaged one is a ``problem``, not an error.
 
         Without an ``identity`` it is the study's. The attempts are read from the newest back to a valid one.
         """
@@ -225,6 +232,8 @@ class ResultsFolder:
         elif record is not None and not record.validity.valid:
             problems = list(record.validity.reasons) + problems
         problem = "; ".join(problems) or None
+        if record is not None:
+            record = record.model_copy(update={"trial": Trial.of(self.name, trial)})
         return Reading(trial, record, chosen, sha256, len(attempts), incomplete, problem)
 
     def readings(self) -> list[Reading]:

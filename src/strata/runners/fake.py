@@ -17,6 +17,7 @@ from strata.devices.device import Device
 from strata.errors import RunError
 from strata.model.inputs import InputFile
 from strata.model.step import Step
+from strata.model.trial import ANY_NAME
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -123,7 +124,7 @@ def _events(plan: Plan, output: Callable[[Plan, Step], Output], *, failing: bool
         event_version=1,
         agent_version="fake",
         plan_sha256=sha256_hex(plan.to_json()),
-        trial=plan.trial.id,
+        trial=ANY_NAME,
         runner="fake",
         kernel={"release": "0", "version": "0", "machine": "none"},
     )

@@ -18,7 +18,7 @@ from rich.console import Console
 from strata.advice.asked import answer_of
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
-from strata.plan.model import Plan
+from strata.plan.model import Plan, Trial
 from strata.plan.render import plan_lines
 from strata.report.advice_text import lead
 from strata.report.cells import grid, legend
@@ -111,7 +111,7 @@ class Pages:
             "trial.html.j2",
             study=now,
             trial=trial,
-            body=html_of([*measured, *_files(shown)], escape),
+            body=html_of([*measured, *_files(shown, Trial.of(folder.name, key))], escape),
             attempt=shown.path if shown else None,
         )
 
@@ -173,22 +173,22 @@ def _draw(folder: ResultsFolder, version: str) -> Charts:
     )
 
 
-def _files(attempt: Attempt | None) -> Iterator[Section]:
+def _files(attempt: Attempt | None, trial: Trial) -> Iterator[Section]:
     """The plan of an attempt, and the end of its console."""
-    if attempt is not None and (plan := _plan_text(attempt)):
+    if attempt is not None and (plan := _plan_text(attempt, trial)):
         yield Section("plan", "Plan", [Fold("What it does, step by step", [Code(plan)])])
     if attempt is not None and (console := _tail(attempt)):
         yield Section("console", "Console", [Paragraph("The end of the kernel's log."), Code(console)])
 
 
-def _plan_text(attempt: Attempt) -> str:
+def _plan_text(attempt: Attempt, trial: Trial) -> str:
     try:
         plan = Plan.model_validate_json(read_plain(attempt.plan_path))
     except (OSError, ValidationError):
         return ""
     written = io.StringIO()
     console = Console(file=written, width=_PLAN_WIDTH, no_color=True, highlight=False)
-    for line in plan_lines(plan):
+    for line in plan_lines(plan.model_copy(update={"trial": trial})):
         console.print(line, soft_wrap=True)
     return written.getvalue()
 

@@ -47,7 +47,7 @@ class DrawnCut:
         attempt = folder / f"{self.stack}.{self.workload}.s{self.seed}.cut{self.number}"
         shutil.rmtree(attempt, ignore_errors=True)
         make_folder(attempt)
-        cut = PowerCut(seed=derive_seed(self.seed, self.workload, "power-cut", str(self.number)) >> 1)
+        cut = PowerCut(seed=derive_seed(self.seed, "power-cut", str(self.number)) >> 1)
         try:
             result = cut_and_recover(
                 *(runner, study, self.stack, self.workload),
@@ -99,7 +99,7 @@ def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
     for workload, load in survival.cut(study.workloads, study.stacks.values()).items():
         for number in range(1, survival.power_cuts + 1):
             seed = study.seeds[(number - 1) % len(study.seeds)]
-            drawn = derive_seed(seed, workload, "power-cut", str(number), "at")
+            drawn = derive_seed(seed, "power-cut", str(number), "at")
             # Whole milliseconds, so that people can read them.
             at_ns = (1 + drawn % (load.window_ns // NS_PER_MS - 1)) * NS_PER_MS
             for stack in study.stacks:

@@ -3,8 +3,7 @@
 
 The plan of a study with ``prepare = "once"`` has a step at which everything is taken down; the steps after it
 bring up what stands on the disks, and measure. The lab carries it out in two boots, each with a part of the
-plan. The first part names neither study nor workload nor stack: trials that begin alike have the same first
-part, whose outcome, the content of the disks and the state of their models, can be shared.
+plan. Trials that begin alike have the same first part, whose outcome, the content of the disks and the state of their models, can be shared.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from strata.model.step import RESTART, Purpose, Step
 from strata.model.trial import CellKey
 from strata.plan.aspects.aspect import Aspect, Combination
-from strata.plan.model import Plan, Trial
+from strata.plan.model import Plan
 from strata.plan.placement import LayerPlace, Placement
 
-_NAME = "prepared"  # of study, stack and workload of a first part
 _AGAIN = "again"
 
 
@@ -120,10 +118,8 @@ def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
     if not later:
         return None
     earlier = plan.steps[: -len(later) - 1]
-    seed = plan.trial.seed
-    neutral = Trial(study=_NAME, stack=_NAME, workload=_NAME, seed=seed, id=f"{_NAME}.s{seed}")
     run = {command.argv[0] for step in earlier for command in step.commands}
     tools = tuple(tool for tool in plan.prerequisites.tools if tool in run)
     needed = plan.prerequisites.model_copy(update={"tools": tools})
-    first = plan.model_copy(update={"trial": neutral, "prerequisites": needed, "steps": earlier})
+    first = plan.model_copy(update={"prerequisites": needed, "steps": earlier})
     return first, plan.model_copy(update={"steps": tuple(later)})
