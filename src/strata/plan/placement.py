@@ -109,7 +109,6 @@ _BEFORE: Final[Window] = "before"  # its steps have folders of their own: both l
 
 @dataclass(frozen=True)
 class Placement:
-    name: str
     seed: int
     load: Workload
     layers: tuple[LayerPlace, ...]  # the layers that it stands on, as it sees them; shared ones come first
@@ -174,7 +173,7 @@ class Placement:
 
     @property
     def _drawn_by(self) -> str:
-        """The name that everything random of the load derives from: its kind's, so that loads can share data."""
+        """The name that everything random of the load derives from: loads of one kind can share data."""
         return self.load.workload if self.tenant is None else f"{self.load.workload}.{self.tenant}"
 
 
@@ -242,7 +241,6 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
     limits, limited = _limits("load", key.seed, memory_bytes, stack.layers)
     return Placement(
-        name=key.named_workload,
         seed=key.seed,
         load=load,
         places=places,
@@ -286,7 +284,6 @@ def _of_tenant(
     target, kind = _top(own, (share.path, layer.provides))
     limits, limited = _limits(name, seed, memory_bytes, [layer, *each])
     return Placement(
-        name=key.named_workload,
         seed=seed,
         load=tenant.load,
         tenant=name,

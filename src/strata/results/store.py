@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -211,6 +211,22 @@ class ResultsFolder:
         """
         identity = identity or self.study().trials[trial]
         attempts = self.store.attempts(identity)
+        incomplete = sum(not attempt.complete for attempt in attempts)
+        best, problems = self._best(attempts, identity)
+        if best is None:
+            problems = problems or ["interrupted before its end" if incomplete else "not run yet"]
+            return Reading(trial, None, None, None, len(attempts), incomplete, "; ".join(problems))
+        chosen, sealed = best
+        record = sealed.record.model_copy(update={"trial": Trial.of(self.name, trial)})
+        if not record.validity.valid:
+            problems = [*record.validity.reasons, *problems]
+        problem = "; ".join(problems) or None
+        return Reading(trial, record, chosen, sealed.record_sha256, len(attempts), incomplete, problem)
+
+    def _best(
+        self, attempts: Sequence[Attempt], identity: str
+    ) -> tuple[tuple[Attempt, Sealed] | None, list[str]]:
+        """The newest valid record, else the newest, and the faults of the attempts after it."""
         best: tuple[Attempt, Sealed] | None = None
         problems: list[str] = []
         for attempt in reversed(attempts):
@@ -225,16 +241,7 @@ class ResultsFolder:
                 best = attempt, sealed
             if sealed.record.validity.valid:
                 break
-        incomplete = sum(not attempt.complete for attempt in attempts)
-        chosen, record, sha256 = (best[0], best[1].record, best[1].record_sha256) if best else (None,) * 3
-        if record is None and not problems:
-            problems.append("interrupted before its end" if incomplete else "not run yet")
-        elif record is not None and not record.validity.valid:
-            problems = list(record.validity.reasons) + problems
-        problem = "; ".join(problems) or None
-        if record is not None:
-            record = record.model_copy(update={"trial": Trial.of(self.name, trial)})
-        return Reading(trial, record, chosen, sha256, len(attempts), incomplete, problem)
+        return best, problems
 
     def readings(self) -> list[Reading]:
         """Every trial of the study, in the study's order, whether it was run or not."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparing once: a plan in which the machine starts anew between preparing and measuring.
 
-The plan of a study with ``prepare = "once"`` has a step at which everything is taken down; the steps after it
-bring up what stands on the disks, and measure. The lab carries it out in two boots, each with a part of the
-plan. Trials that begin alike have the same first part, whose outcome, the content of the disks and the state of their models, can be shared.
+The plan of a study with ``prepare = "once"`` has a step at which everything is taken down; the steps after
+it bring up what stands on the disks, and measure. The lab carries it out in two boots, each with a part of
+the plan. Trials that begin alike have the same first part, whose outcome, the content of the disks and the
+state of their models, can be shared.
 """
 
 from __future__ import annotations
