@@ -9,9 +9,10 @@ site is built. They are not committed, because each change of an option would th
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
+
+from strata import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -19,7 +20,7 @@ import generated
 
 project = "Strata"
 author = "The Strata contributors"
-version = release = version_of("strata")
+version = release = __version__
 html_title = "Strata"
 html_show_copyright = False
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strata.api import Results, advise, compare, load_study, run
 
+__version__ = "0.1.0"
 __all__ = ["Results", "advise", "compare", "load_study", "run"]
 
 

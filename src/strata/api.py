@@ -15,6 +15,7 @@ from strata.advice.advise import advise as advise_on
 from strata.advice.asked import posed
 from strata.advice.model import Advice
 from strata.advice.uses import bundled_uses, chosen_uses
+from strata.bundled import study_path
 from strata.diagnostics.names import require_known
 from strata.errors import ResultError
 from strata.model.study import Study
@@ -46,7 +47,7 @@ def load_study(file: str | Path, *, scale: float = 1) -> Study:
     >>> study.trial_count
     36
     """
-    return read_study(Path(file), catalogue(), scale=scale)
+    return read_study(study_path(str(file)), catalogue(), scale=scale)
 
 
 def run(

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from planted_tree import git
+from strata.bundled import project_root
 from strata.errors import LabError, StudyError, ToolError
 from strata.lab.own_source import OwnSource, own_source
-from strata.lab.recipe import Recipe, project_root
+from strata.lab.recipe import Recipe
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, KERNELS, Kernel, find_kernel
 from strata.plan.compile import compile_trial
 from study_texts import SOUND, mistakes, read

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import strata
 from command_line import shown_json
 from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, Entry, Inputs
@@ -207,16 +206,6 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     assert (status["ready"], status["missing"]) == (False, [part for part in PARTS if part != "image"])
     states = {(row["kind"], row["state"], row["locked"]) for row in status["entries"]}
     assert states == {("image", "current", False), ("agent", "stale", None)}
-
-
-def test_sources_that_are_not_there_are_missed_with_a_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = tmp_path / "site-packages/strata/__init__.py"
-    monkeypatch.setattr(strata, "__file__", str(installed))
-
-    with pytest.raises(LabError, match="has not got the lab's sources"):
-        find_lab()
 
 
 @pytest.mark.parametrize("said", [None, "cargo 1.63.0", "nonsense"])

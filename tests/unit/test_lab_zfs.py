@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from strata.bundled import project_root
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.kernel import build_kernel, interface_of
 from strata.lab.modules import ModulesBuild, build_modules
 from strata.lab.progress import SILENCE
-from strata.lab.recipe import ModuleSource, Recipe, project_root
+from strata.lab.recipe import ModuleSource, Recipe
 from strata.lab.source import Workshop, module_source
 
 VERSION = "2.4.4-1~bpo13+1"

@@ -13,13 +13,13 @@ from execution_factory import study_in
 from results_factory import EventLog
 
 from command_line import checked
+from strata.bundled import project_root
 from strata.errors import DiagnosticsError
 from strata.execution.schedule import plan_study
 from strata.lab.cache import Cache, Inputs
 from strata.lab.lab import Project
 from strata.lab.machine import QemuProcessor
 from strata.lab.programs import AgentBuild
-from strata.lab.recipe import project_root
 from strata.model.inputs import InputFile
 from strata.model.step import QEMU_KERNEL
 from strata.model.study import Study

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernel_model import Geometry
+from strata.bundled import project_root
 from strata.errors import LabError, ToolError
-from strata.lab import project_root
 from strata.lab.cache import Cache
 from strata.lab.model import (
     FOLDER,

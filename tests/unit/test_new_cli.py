@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(new, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(new, "clone_root", lambda doing: tmp_path)
     return tmp_path
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from strata.bundled import project_root
 from strata.errors import LabError, StudyError
 from strata.lab import variant
 from strata.lab.image import ImageSpec
 from strata.lab.progress import SILENCE
-from strata.lab.recipe import project_root
 from strata.model.packages import lock_path
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial

@@ -8,7 +8,7 @@ import pytest
 from execution_factory import TEXT, study_in
 
 from command_line import shown, shown_json
-from strata.devices.device import bundled_folder
+from strata.bundled import project_root
 from strata.devices.processor import (
     FREE,
     PROCESSOR_PARAMETERS,
@@ -63,7 +63,7 @@ def test_each_bundled_program_states_what_was_measured_or_that_it_is_an_estimate
 def test_a_wrong_processor_file_is_refused_with_a_remedy(
     tmp_path: Path, sound: str, wrong: str, shown: str
 ) -> None:
-    text = (bundled_folder("cpus") / f"{SERVER}.toml").read_text()
+    text = (project_root() / "cpus" / f"{SERVER}.toml").read_text()
     assert sound in text
     file = tmp_path / "mine.toml"
     file.write_text(text.replace(sound, wrong, 1))
@@ -76,7 +76,7 @@ def test_a_wrong_processor_file_is_refused_with_a_remedy(
 
 def test_a_processor_file_adds_programs_and_an_unknown_program_has_the_default_price(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    text = (bundled_folder("cpus") / f"{SERVER}.toml").read_text()
+    text = (project_root() / "cpus" / f"{SERVER}.toml").read_text()
     price = 'system_call_ns = 5, low = 0.5, high = 2, source = "measured here", estimate = false'
     file.write_text(f"{text}\n[programs]\npostgres = {{ {price} }}\n")
 
@@ -91,7 +91,7 @@ def test_a_processor_file_adds_programs_and_an_unknown_program_has_the_default_p
 
 
 def test_more_programs_than_the_kernel_takes_are_refused(tmp_path: Path) -> None:
-    text = (bundled_folder("cpus") / f"{SERVER}.toml").read_text()
+    text = (project_root() / "cpus" / f"{SERVER}.toml").read_text()
     price = 'system_call_ns = 5, low = 0.5, high = 2, source = "measured here", estimate = false'
     more = "".join(f"p{number} = {{ {price} }}\n" for number in range(128))
     (tmp_path / "mine.toml").write_text(f"{text}\n[programs]\n{more}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from strata.bundled import project_root
 from strata.diagnostics.names import require_known
 from strata.errors import StudyError
 from strata.model.study import Study
@@ -58,9 +59,11 @@ def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
 
 
 def _beside(snapshot: StudySnapshot) -> Path:
-    """The claims of the study, whose file the results name without its folder: here, or below studies/."""
+    """The claims of the study, whose file the results name without its folder: here, or in ``studies/``."""
     here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
-    below = sorted(Path("studies").rglob(here.name))
+    below = [
+        each for root in (Path(), project_root()) for each in sorted((root / "studies").rglob(here.name))
+    ]
     return here if here.is_file() or not below else below[0]
 
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from strata.bundled import project_root
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
 from strata.experiment.run import RunSummary, run_study
 from strata.experiment.survey import Survey
-from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
+from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.variant import lock_packages

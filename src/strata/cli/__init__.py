@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from strata import __version__
 from strata.cli.application import Application, ended_by_signals, examples, lazy_group
 from strata.cli.output import set_quiet
 from strata.cli.parameters import Quiet, option
@@ -27,9 +28,7 @@ app = Application(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415  it loads slowly
-
-        print(f"strata {version('strata')}")
+        print(f"strata {__version__}")
         raise typer.Exit
 
 

@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from rich.text import Text
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
+from strata import __version__
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import notes, print_json
 from strata.cli.parameters import AsJson, option
@@ -70,7 +70,7 @@ def manual_page(command: ManualPage, root: ManualPage) -> str:
         "EXIT STATUS": _items((str(each.code), each.meaning) for each in EXIT_CODES),
         "SEE ALSO": [_text(", ".join(pages))],
     }
-    head = f'.TH "{name.upper()}" 1 "" "Strata {version("strata")}" "Strata"'
+    head = f'.TH "{name.upper()}" 1 "" "Strata {__version__}" "Strata"'
     lines = ['.\\" Written by `strata man` from the command line itself.', head]
     for title, content in sections.items():
         lines += [f'.SH "{title}"', *content] if content else []

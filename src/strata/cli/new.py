@@ -11,6 +11,7 @@ from rich.text import Text
 
 from strata.actions.new_study import SEEDS, Answers, NewStudy, StudyUse, write_study
 from strata.actions.skeleton import rendered
+from strata.bundled import clone_root
 from strata.cli.advise import asked_musts
 from strata.cli.application import Application
 from strata.cli.ask import SEEDS_MAX, forecast, say_written
@@ -22,7 +23,6 @@ from strata.devices.kinds import KINDS
 from strata.diagnostics.names import is_kebab, kebab_remedy
 from strata.errors import StudyError
 from strata.files import write_durably
-from strata.lab import project_root
 from strata.plan.catalogue import catalogue
 
 new = Application(no_args_is_help=True)
@@ -218,7 +218,8 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     file = name.replace("-", "_")
     skeleton = _SKELETONS[what]
     files = (line.format(name=name, file=file).split() for line in skeleton.files.splitlines())
-    paths = {project_root() / path: template for path, template in files}
+    root = clone_root(f"a skeleton of a {what}")
+    paths = {root / path: template for path, template in files}
     known = {"workload": catalogue().workloads, "device-kind": KINDS}.get(what, catalogue().layers)
     for path in paths:
         if name in known or path.exists():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from strata.bundled import study_path
 from strata.errors import StrataError
 from strata.runners.name import RunnerName
 
@@ -132,7 +133,10 @@ def literal(text: str) -> str:
 
 
 def argument(text: str, metavar: str) -> Any:
-    return typer.Argument(help=literal(text), metavar=metavar, autocompletion=COMPLETERS.get(metavar))
+    """An argument with its help text; a study may also be a bundled one's name."""
+    more: dict[str, Any] = {"parser": study_path} if "STUDY" in metavar else {}
+    completer = COMPLETERS.get(metavar)
+    return typer.Argument(help=literal(text), metavar=metavar, autocompletion=completer, **more)
 
 
 def option(

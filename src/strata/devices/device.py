@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
+from strata.bundled import project_root
 from strata.devices.faults import Fault
 from strata.devices.kind import PUBLISHED, DeviceKind, Parameter, ParameterSpec
 from strata.devices.kinds import KINDS
@@ -128,14 +129,8 @@ class _DeviceFile(BaseModel):
     provisioning: dict[str, Any] = Field(default={}, description="a table [provisioning]")
 
 
-def bundled_folder(name: str) -> Path:
-    here = Path(__file__).resolve()
-    packaged = here.parents[1] / "bundled" / name
-    return packaged if packaged.is_dir() else here.parents[3] / name
-
-
 def device_folder() -> Path:
-    return bundled_folder("devices")
+    return project_root() / "devices"
 
 
 def bundled_devices() -> list[str]:

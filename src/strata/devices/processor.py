@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.bundled import project_root
 from strata.devices.device import (
-    bundled_folder,
     check_bundled,
     check_range,
     complete_parameters,
@@ -258,7 +258,7 @@ class _ProgramsFile(BaseModel):
 
 
 def bundled_processors() -> list[str]:
-    return sorted(file.stem for file in bundled_folder("cpus").glob("*.toml") if file.stem != _PROGRAMS)
+    return sorted(file.stem for file in (project_root() / "cpus").glob("*.toml") if file.stem != _PROGRAMS)
 
 
 def find_processor(name: str, relative_to: Path | None = None) -> Processor:
@@ -271,13 +271,13 @@ def find_processor(name: str, relative_to: Path | None = None) -> Processor:
 
 @cache
 def _bundled(name: str) -> Processor:
-    return load_processor(bundled_folder("cpus") / f"{name}.toml")
+    return load_processor((project_root() / "cpus") / f"{name}.toml")
 
 
 @cache
 def bundled_programs() -> Mapping[str, Program]:
     """The prices of programs that come with Strata."""
-    tables, diagnostics = read_toml(bundled_folder("cpus") / f"{_PROGRAMS}.toml")
+    tables, diagnostics = read_toml((project_root() / "cpus") / f"{_PROGRAMS}.toml")
     diagnostics.model(_ProgramsFile, tables, ())
     programs = _read_programs(tables.get("programs"), diagnostics)
     diagnostics.raise_all()

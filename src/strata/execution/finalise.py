@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from strata import __version__
 from strata.devices.plausible import drawn_drives
 from strata.devices.processor import Processor
 from strata.errors import ResultError, RunError, StrataError
@@ -68,7 +68,7 @@ def finalise(
         fingerprint=fingerprint_of(identity),
         runner=runner.name,
         time_domain=runner.time_domain,
-        versions=Versions(strata=version("strata"), kernel="", agent="", packages=dict(identity.packages)),
+        versions=Versions(strata=__version__, kernel="", agent="", packages=dict(identity.packages)),
         charges=_charges(identity, study.processor),
         processor=trial.processor,
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),

@@ -5,6 +5,5 @@ Whatever fails here is a `LabError`; a program that this machine lacks, or too l
 """
 
 from strata.lab.lab import ESSENTIAL, Lab, ensure_lab, find_entry, find_lab, require_lab
-from strata.lab.recipe import project_root
 
-__all__ = ["ESSENTIAL", "Lab", "ensure_lab", "find_entry", "find_lab", "project_root", "require_lab"]
+__all__ = ["ESSENTIAL", "Lab", "ensure_lab", "find_entry", "find_lab", "require_lab"]

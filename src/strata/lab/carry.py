@@ -19,13 +19,13 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from strata.bundled import project_root
 from strata.errors import LabError
 from strata.files import explained, sync, temporary_name
 from strata.lab.cache import Cache, Entry, cache_root, find_entries, shared_root
 from strata.lab.integrity import HASHES, damage
 from strata.lab.lab import ESSENTIAL, Part, Project, parts
 from strata.lab.model import MODEL, find_model, model_wanted
-from strata.lab.recipe import project_root
 from strata.model.inputs import SmallHeaders
 from strata.words import listed
 

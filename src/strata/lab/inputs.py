@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from strata.bundled import project_root
 from strata.diagnostics.names import Diagnostic
 from strata.errors import LabError, StrataError, StudyError
 from strata.files import open_named
@@ -38,7 +39,7 @@ from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, caches, file_hash, shared_root
 from strata.lab.image import DATE, ImageSpec
 from strata.lab.progress import ProgressStep, SetupProgress
-from strata.lab.recipe import Recipe, project_root
+from strata.lab.recipe import Recipe
 from strata.lab.source import kernel_tarball
 from strata.model.inputs import (
     CONTENT,

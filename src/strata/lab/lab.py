@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from strata.bundled import project_root
 from strata.errors import LabError, ToolError
 from strata.lab.cache import (
     Cache,
@@ -30,7 +31,7 @@ from strata.lab.process import Group, begin_running, end_running, require
 from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wanted, uses_load
 from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, build_qemu_kernel, qemu_kernel_wanted, uses_qemu
-from strata.lab.recipe import ModuleGroup, Recipe, project_root
+from strata.lab.recipe import ModuleGroup, Recipe
 from strata.lab.source import Workshop
 from strata.lab.variant import find_variant, provide_variant
 from strata.model.consent import consent

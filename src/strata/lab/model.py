@@ -21,9 +21,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strata.bundled import project_root
 from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, caches, file_hash, tree_hashes
-from strata.lab.recipe import project_root
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 FUA: Final = 1

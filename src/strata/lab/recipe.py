@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import strata
 from strata.errors import LabError
 from strata.lab.cache import file_hash
 from strata.lab.own_source import OwnSource, own_source
@@ -22,18 +21,6 @@ from strata.words import listed
 
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
-
-
-def project_root() -> Path:
-    """The folder of the project's sources; a `LabError` if strata was installed without them."""
-    root = Path(strata.__file__).resolve().parents[2]
-    if not (root / "kernel").is_dir() or not (root / "image").is_dir():
-        raise LabError(
-            "this installation has not got the lab's sources",
-            place=str(root),
-            remedy="run strata from a clone of the project, installed with `make setup`",
-        )
-    return root
 
 
 @dataclass(frozen=True)

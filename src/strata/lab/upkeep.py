@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from strata.bundled import clone_root, project_root
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.inputs import built_in_wanted, package_stages
 from strata.lab.lab import Project, parts
 from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
-from strata.lab.recipe import Recipe, project_root
+from strata.lab.recipe import Recipe
 from strata.lab.variant import additions
 from strata.model.inputs import BUILT_IN_SOURCES
 from strata.model.kernel import KERNELS, Kernel
@@ -53,7 +54,7 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
 
     With ``keep`` the versions stay that the mirror still has.
     """
-    root = project_root()
+    root = clone_root("image/packages.lock")
     spec = ImageSpec.read(root / "image", check_lock=False)
     sources = [Recipe.read(root / "kernel", Kernel(version)).package for version in KERNELS]
     if not keep:

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from strata.bundled import project_root
 from strata.errors import LabError, StudyError
 from strata.files import explained
 from strata.lab.apt import Apt, version_pins
 from strata.lab.cache import Cache, cache_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.progress import SetupProgress
-from strata.lab.recipe import project_root
 from strata.model.packages import PackageLock, asked_packages, lock_path, read_lock, write_lock
 from strata.model.study import Study
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from strata.bundled import project_root
 from strata.disks.machine import call
 from strata.errors import LabError
 from strata.lab.folder import PrivateFolder
@@ -18,7 +19,6 @@ from strata.lab.machine import QemuProcessor
 from strata.lab.programs import AgentBuild
 from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, lacking_inside, uses_qemu
-from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
 from strata.model.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 from strata.plan.model import Plan

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from typing import Final
 
 from markupsafe import Markup
 
+from strata import __version__
 from strata.report.device_plot import draw
 from strata.report.document import Block, Figure, Fold, Group, Paragraph, Section, Terms
 from strata.report.spans import Link, Mono, Tone, Toned
@@ -77,7 +77,7 @@ def render(subjects: Sequence[ExaminedSubject], *, quick: bool = False) -> str:
             *(Section(subject.name, subject.title, _blocks(subject)) for subject in subjects),
             Section("terms", "Terms", [Terms(_TERMS)]),
         ],
-        made=(f"Made by Strata {version('strata')} with ", command, "."),
+        made=(f"Made by Strata {__version__} with ", command, "."),
     )
 
 

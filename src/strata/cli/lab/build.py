@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from strata.bundled import project_root
 from strata.cli.lab.show import lab_status
 from strata.cli.output import print_json, setup_progress
 from strata.cli.parameters import option
 from strata.lab.lab import ensure_lab, parts
-from strata.lab.recipe import project_root
 
 
 def build(

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import typer
 
+from strata.bundled import project_root
 from strata.lab import kernel
 from strata.lab.cache import Cache, cache_root
-from strata.lab.recipe import Recipe, project_root
+from strata.lab.recipe import Recipe
 
 
 def checkpatch() -> None:

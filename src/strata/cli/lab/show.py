@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from strata.bundled import project_root
 from strata.cli.output import print_json
 from strata.cli.parameters import AsJson
 from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches, is_sound
 from strata.lab.lab import Project, find_entry, find_lab, parts
 from strata.lab.model import model_wanted
-from strata.lab.recipe import project_root
 from strata.model.kernel import KERNELS, Kernel
 from strata.report.table import Cell, Table, columns, terminal
 

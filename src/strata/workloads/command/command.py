@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from strata.devices.device import bundled_folder
+from strata.bundled import project_root
 from strata.devices.processor import Program
 from strata.diagnostics.names import Diagnostic
 from strata.model import page_cache
@@ -54,7 +54,7 @@ _SERVE_LIMIT_NS: Final = 300 * NS_PER_S
 @cache
 def applications() -> Mapping[str, Mapping[str, Any]]:
     """The bundled applications (``applications/*.toml``), by name: keys of this workload, and a rationale."""
-    files = sorted(bundled_folder("applications").glob("*.toml"))
+    files = sorted((project_root() / "applications").glob("*.toml"))
     return {file.stem: tomllib.loads(file.read_text()) for file in files}
 
 
