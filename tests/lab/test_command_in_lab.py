@@ -75,7 +75,7 @@ SERVED = """
 workload = "command"
 serve.run = "redis-server --bind 127.0.0.1 ::1 --dir ${data} --save '' --appendonly yes --appendfsync always"
 serve.port = 6379
-load = ["redis-benchmark -h 127.0.0.1 -p 6379 -t set -n 2000 -c 8 -d 500 --csv --seed ${seed}"]
+load = ["redis-benchmark -h 127.0.0.1 -p 6379 -t set -n 500 -c 8 -d 500 --csv --seed ${seed}"]
 end = [
     { name = "six", run = "redis-cli -h ::1 -p 6379 info commandstats" },
     { name = "ports", shell = "sort /proc/net/tcp /proc/net/tcp6; cat /proc/net/netstat /proc/net/snmp" },
@@ -91,8 +91,8 @@ def test_a_server_on_tcp_is_waited_for_by_its_port_and_measured_equally_twice(
     lab: Lab, tmp_path: Path
 ) -> None:
     found = []
-    for name in ("first", "again"):
-        text = head("own", [1, 2], "1GiB") + stacks("ext4") + SERVED
+    for name, seeds in (("first", [1, 2]), ("again", [1])):
+        text = head("own", seeds, "1GiB") + stacks("ext4") + SERVED
         run_text(text, tmp_path / name, LabRunner(lab), jobs=1)
         results = tmp_path / name / "results"
         files = results.glob(f"records/*/attempt-*/{EVENTS_NAME}")
@@ -100,14 +100,15 @@ def test_a_server_on_tcp_is_waited_for_by_its_port_and_measured_equally_twice(
         found.append((records(results), said))
 
     (first, events), (again, events_again) = found
-    for trial, record in first.items():
+    for record in first.values():
         assert record.validity.valid, record.validity.reasons
         values = {each.name: each.value for each in record.metrics}
-        assert values["sets"] == 2000
+        assert values["sets"] == 500
         assert values["requests_per_s"] > 10
-        assert record_sha256(again[trial]) == record_sha256(record)
     # The connections' ports, sequence numbers and counters are in the output of `ports`.
-    assert events == events_again
+    assert len(again) == len(events_again) == 1
+    assert record_sha256(again["ext4.redis.s1"]) == record_sha256(first["ext4.redis.s1"])
+    assert events_again.items() <= events.items()
     # Random numbers derive from the trial's seed: each has client ports of its own.
     assert len(set(events.values())) == 2
 

@@ -41,7 +41,6 @@ layers = [{{ layer = "ext4"{options} }}]
 workload = "fio"
 preset = "random-mix-4k"
 size = "16MiB"
-warmup = "200ms"
 duration = "500ms"
 """
 

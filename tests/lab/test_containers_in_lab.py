@@ -35,7 +35,14 @@ def pools(often: Collection[str]) -> list[object]:
 
 
 STACK = "\n[stacks.stack]\nlayers = [{layers}]\n"
-SYNC = '\n[workloads.sync]\nworkload = "fio"\npreset = "fsync-write-4k"\nsize = "1MiB"\n'
+SYNC = """
+[workloads.sync]
+workload = "dd"
+content = "random"
+size = "1MiB"
+bs = "4KiB"
+oflag = ["dsync"]
+"""
 LIFE = '\n[workloads.life]\nworkload = "container-life"\nsize = "16MiB"\n'
 TENANTS = """
 [workloads.two]
@@ -75,7 +82,7 @@ def confined(lab: Lab, folder: Path, layers: str, limit: str) -> Events:
     assert ids.split()[:2] == ["0", "1000000"]
     assert refused == ["read-only", "no devices", "no rights"]
     assert int(events.output("limit")) == 128 << 20
-    flushes = [each.account["flushes"] for each in events.accounts if each.step == "fio-measure"]
+    flushes = [each.account["flushes"] for each in events.accounts if each.step == "dd-write"]
     # On ZFS one flush can commit several fsyncs.
     assert flushes[1] - flushes[0] > FSYNCS // 2
     return events

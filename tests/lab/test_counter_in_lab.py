@@ -54,12 +54,13 @@ def test_the_counter_of_a_processor_shows_virtual_time_and_the_same_twice(
 ) -> None:
     found = [name for name, argv in COMPILERS.items() if shutil.which(argv[0])]
     text = head("counters", [1], "4GiB").replace("\n[devices", f'cpu = "{cpu}"\n\n[devices', 1)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in found:
+        argv = (*COMPILERS[name], str(programs / name), FILES[name])
+        subprocess.run(argv, cwd=SOURCES, check=True, env={**os.environ, "CGO_ENABLED": "0"})
     for run in ("first", "again"):
-        programs = tmp_path / run / "programs"
-        programs.mkdir(parents=True)
-        for name in found:
-            argv = (*COMPILERS[name], str(programs / name), FILES[name])
-            subprocess.run(argv, cwd=SOURCES, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+        shutil.copytree(programs, tmp_path / run / "programs")
         run_text(text + stacks("ext4") + workloads(found), tmp_path / run, LabRunner(lab), jobs=1)
 
     first, again = (tmp_path / run / "results" for run in ("first", "again"))

@@ -24,7 +24,7 @@ def keyed(text: str, keys: str) -> str:
 
 @pytest.mark.slow  # test_identical.py runs the trials of a study one by one in another order
 def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, tmp_path: Path) -> None:
-    text = head("order", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+    text = head("order", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix()
     found = []
     for keys in ('\norder = "abba"', '\norder = "file"'):
         folder = tmp_path / keys[-5:-1]
@@ -54,7 +54,7 @@ def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab:
 
 @pytest.mark.slow  # tests/unit/test_precision_rounds.py has the same with trials that take no time
 def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
-    text = head("precise", [1], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+    text = head("precise", [1], "1GiB") + stacks("ext4", "xfs") + mix()
     file = tmp_path / "study.toml"
     file.write_text(keyed(text, '\nprecision = "50%"'))
 

@@ -23,10 +23,7 @@ pytestmark = pytest.mark.root
 DESIGN = 'question = "Which?"\norder = "abba"\nage = { fill = "20%", overwrites = 1 }'
 FOLDER = '\n[stacks.folder]\nlayers = [{ layer = "ext4" }, { layer = "directory" }]\n'
 STUDY = (
-    head("design", [1, 2], "256MiB").replace('question = "Which?"', DESIGN)
-    + stacks("ext4")
-    + FOLDER
-    + mix(duration="1s", size="16MiB")
+    head("design", [1, 2], "256MiB").replace('question = "Which?"', DESIGN) + stacks("ext4") + FOLDER + mix()
 )
 
 

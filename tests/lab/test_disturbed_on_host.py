@@ -93,7 +93,7 @@ class Neighbourhood(LineDisplay):
 
 @pytest.fixture
 def ground(lab: Lab) -> Iterator[Path]:
-    with host_ground(head("quiet", [1], "256MiB") + stacks("ext4") + mix(size="16MiB")) as path:
+    with host_ground(head("quiet", [1], "256MiB") + stacks("ext4") + mix()) as path:
         yield path
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import STRATA, environment, head, mix, public_folder, records, shared_lab, stacks
+from lab_factory import STRATA, copy, environment, head, public_folder, records, shared_lab, stacks
 
 from strata.errors import LabError, ResultError, RunError
 from strata.lab import Lab
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a small filesystem"),
 ]
 
-STUDY = head("full", [1, 2], "8GiB") + stacks("ext4") + mix(size="64MiB", duration="1s")
+STUDY = head("full", [1, 2], "8GiB") + stacks("ext4") + copy()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground
 
     assert done.returncode == RunError.exit_code, done.stderr
     found = records(ground / "disk-full")
-    assert set(found) == {"ext4.mix.s1", "ext4.mix.s2"}
+    assert set(found) == {"ext4.copy.s1", "ext4.copy.s2"}
     for record in found.values():
         assert not record.validity.valid
         assert "the host could not hold a modelled disk's content" in record.validity.reasons[0]

@@ -40,7 +40,7 @@ from strata.runners.leftovers import processes_of
 pytestmark = pytest.mark.root
 
 OLTP = oltp(2)
-STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix(duration="1s", size="16MiB")
+STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix()
 # The others run with fio in the tests of every layer.
 STACKS = ("ext4", *(pytest.param(each, marks=pytest.mark.slow) for each in ("xfs", "btrfs")))
 VERIFY = """
@@ -149,7 +149,7 @@ def test_a_container_runs_the_loads_of_its_host_and_leaves_nothing(ground: Path)
     if not shutil.which("systemd-nspawn", path=ENVIRONMENT["PATH"]):
         pytest.skip("this machine lacks systemd-nspawn")
     study = ground / "pair.toml"
-    study.write_text(head("pair", [1], "4GiB") + PAIR + OLTP + mix(duration="1s", size="16MiB"))
+    study.write_text(head("pair", [1], "4GiB") + PAIR + OLTP + mix())
     place = on_host(ground / "scratch", ground / "pair")
 
     done = strata(
@@ -193,7 +193,7 @@ def test_every_layer_that_this_kernel_has_runs_and_leaves_nothing(lab: Lab, grou
 
 def test_incus_is_skipped_with_the_layer_that_runs_in_its_place(lab: Lab, ground: Path) -> None:
     layers = {"pool": "incus-dir", "folder": "directory"}
-    text = head("host", [1], "4GiB") + mix(duration="1s", size="16MiB")
+    text = head("host", [1], "4GiB") + mix()
     for name, layer in layers.items():
         text += f'[stacks.{name}]\nlayers = [{{ layer = "ext4" }}, {{ layer = "{layer}" }}]\n'
     folder = ground / "containers"

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from lab_factory import (
     STRATA,
+    copy,
     environment,
     head,
     labs_of,
     left_in,
-    mix,
     outlived,
     public_folder,
     shared_lab,
@@ -29,7 +29,7 @@ from lab_factory import (
 from record_hashes import hashes
 from strata.lab import Lab
 
-STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="8MiB")
+STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + copy("32MiB")
 KILLS = 3
 # Labs notice their starter's death at once, but the kernel takes a moment to take them down.
 PATIENCE_S = 10.0
@@ -130,7 +130,7 @@ def test_killed_at_random_moments_it_completes_with_the_same_results(
     "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
 )
 def test_asked_to_stop_it_leaves_nothing_and_keeps_what_is_finished(
-    ground: Ground, undisturbed: tuple[dict[str, str], float], number: signal.Signals
+    ground: Ground, number: signal.Signals
 ) -> None:
     process = ground.start(f"stopped-{number}")
     assert comes_true(lambda: labs_of(ground.cache) != [])

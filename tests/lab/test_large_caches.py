@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import mix, run_text
+from lab_factory import copy, run_text
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
@@ -26,7 +26,7 @@ CACHED = '[stacks.cached]\nlayers = [{{ layer = "{}", cache = "ssd" }}, {{ layer
 )
 def test_a_cache_on_a_drive_of_500_gb_works(layer: str, capacity: str, lab: Lab, tmp_path: Path) -> None:
     disks = disk("disk") + disk("ssd", "samsung-860-evo-500gb", capacity)
-    text = HEAD + disks + CACHED.format(layer) + mix(size="16MiB")
+    text = HEAD + disks + CACHED.format(layer) + copy()
 
     summary = run_text(text, tmp_path, LabRunner(lab))
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import head, mix, run_text, stacks
+from lab_factory import copy, head, run_text, stacks
 
 from record_hashes import hashes
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 
-STUDY = head("memory", [1]) + stacks("ext4") + mix(duration="1s", size="16MiB")
+STUDY = head("memory", [1]) + stacks("ext4") + copy()
 
 
 def test_memory_on_disk_gives_the_same_bytes(

@@ -65,26 +65,30 @@ class Place:
         return hashes(found)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def place(lab: Lab) -> Iterator[Place]:
     with public_folder() as path:
         yield Place(path, lab, HEAD + STACKS + LOADS)
 
 
-def test_the_same_bytes_whoever_prepared_and_in_whatever_order(place: Place) -> None:
-    first = place.run("first", "--jobs", "1")
-    assert len(first) == 2
+@pytest.fixture(scope="module")
+def first(place: Place) -> dict[str, str]:
+    found = place.run("first", "--jobs", "1")
+    assert len(found) == 2
     assert len([*place.prepared.iterdir()]) == 1
+    return found
+
+
+def test_the_same_bytes_whoever_prepared_and_in_whatever_order(place: Place, first: dict[str, str]) -> None:
     shutil.rmtree(place.prepared)
 
-    place.run("second", "--trial", "ssd.writes.s1")
-    again = place.run("second", "--trial", "ssd.reads.s1")
+    place.run("again", "--trial", "ssd.writes.s1")
+    again = place.run("again", "--trial", "ssd.reads.s1")
 
     assert again == first
 
 
-def test_a_kept_disk_with_a_changed_byte_is_made_again(place: Place) -> None:
-    first = place.run("first", "--jobs", "1")
+def test_a_kept_disk_with_a_changed_byte_is_made_again(place: Place, first: dict[str, str]) -> None:
     (kept,) = place.prepared.glob("*/0.disk")
     content = kept.read_bytes()
     middle = next(at for at in range(len(content) // 2, len(content)) if content[at])
@@ -97,8 +101,7 @@ def test_a_kept_disk_with_a_changed_byte_is_made_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_maker_leaves_nothing_that_is_used(place: Place) -> None:
-    first = place.run("first")
+def test_a_killed_maker_leaves_nothing_that_is_used(place: Place, first: dict[str, str]) -> None:
     shutil.rmtree(place.prepared)
     words = [*STRATA, "run", str(place.study), "--results", str(place.path / "killed")]
     killed = subprocess.Popen(words, env=place.env, cwd=place.path, start_new_session=True)

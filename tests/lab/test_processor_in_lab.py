@@ -19,7 +19,6 @@ LOADS = """
 workload = "fio"
 size = "16MiB"
 options = { rw = "randread", bs = "4k", direct = 1, numjobs = 4 }
-warmup = "10ms"
 duration = "50ms"
 
 [workloads.copy]
@@ -32,7 +31,6 @@ BATCHES = """
 [workloads.batches]
 workload = "fio"
 size = "16MiB"
-warmup = "10ms"
 duration = "50ms"
 
 [workloads.batches.options]
@@ -56,7 +54,6 @@ layers = [
 [workloads.reads]
 workload = "fio"
 size = "16MiB"
-warmup = "10ms"
 duration = "50ms"
 options = { rw = "randread", bs = "4k", direct = 1, ioengine = "libaio" }
 """
@@ -73,7 +70,8 @@ def place(lab: Lab) -> Iterator[Path]:
             text = base if name == "free" else base.replace("wd-re4-500gb", "null")
             more = BATCHES if name == "one" else ""
             study.write_text(text.replace("time_limit", f"{cpu}\ntime_limit", 1) + more)
-            strata("run", str(study), "--results", name, env=env, cwd=path)
+            trials = "*.reads.*" if name == "free" else "*"
+            strata("run", str(study), "--results", name, "--trial", trials, env=env, cwd=path)
         yield path
 
 

@@ -19,7 +19,7 @@ def test_the_lab_measures_the_figures_that_the_readme_quotes(lab: Lab, tmp_path:
     kept = json.loads((ROOT / "tests/records/quickstart.json").read_text())["first_seed"]
     study = str(ROOT / "studies/quickstart.toml")
 
-    trials = "ext4.*.s1" if SHARE == 1 else "btrfs.oltp.s1"
+    trials = "ext4.*.s1" if SHARE == 1 else "ext4.random-mix.s1"
 
     strata("run", study, "--results", "here", "--trial", trials, env=env, cwd=tmp_path)
 

@@ -307,9 +307,7 @@ def run(lab: Lab, ground: Path, plan: Plan) -> list[dict[str, object]]:
 
 @pytest.fixture
 def plan(ground: Path) -> Plan:
-    (ground / "study.toml").write_text(
-        head("host", [1], "1GiB") + stacks("ext4") + mix(duration="1s", size="16MiB")
-    )
+    (ground / "study.toml").write_text(head("host", [1], "1GiB") + stacks("ext4") + mix())
     return compile_trial(load_study(ground / "study.toml", catalogue()), "ext4", "mix", 1)
 
 
@@ -336,7 +334,7 @@ def test_a_containers_programs_reach_nothing_outside_its_root(lab: Lab, ground: 
     if not shutil.which("systemd-nspawn"):
         pytest.skip("this machine lacks systemd-nspawn")
     layers = '[stacks.nspawn]\nlayers = [{ layer = "ext4" }, { layer = "nspawn" }]\n'
-    (ground / "study.toml").write_text(head("host", [1], "1GiB") + layers + mix(duration="1s", size="16MiB"))
+    (ground / "study.toml").write_text(head("host", [1], "1GiB") + layers + mix())
     study = load_study(ground / "study.toml", catalogue()).on_host()
     attacking = contained(compile_trial(study, "nspawn", "mix", 1), world)
     before = world.state()

@@ -44,9 +44,9 @@ STACKS = ("ext4", "lvm", "thin", "btrfs", "zfs", "zvol")
 SNAPSHOTS = ("btrfs", "zfs")
 # Reserved names are tried on `thin`, and `zvol` has a pool of ZFS, too.
 OFTEN = STACKS if SHARE == 1 else ("ext4", "lvm", "btrfs", "zvol")
-# The trials with a database server, on folders, volumes and, in `make test-all`, datasets; it takes most of a
-# trial's time.
-SERVERS = ("ext4", "lvm", "zfs") if SHARE == 1 else ("ext4", "lvm")
+# The trials with a database server and fio, on folders and, in `make test-all`, volumes and datasets: their
+# starts take most of a trial's time. `test_names_that_lvm_reserves…` has servers on volumes.
+SERVERS = ("ext4", "lvm", "zfs") if SHARE == 1 else ("ext4",)
 _TENANTS = """
 [workloads.two]
 workload = "tenants"
@@ -60,16 +60,19 @@ load = {{ {load}, duration = "2s" }}
 [[workloads.two.tenants]]
 name = "mix"
 memory = "64MiB"
-load = {{ workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }}
+load = {{ {mix}, duration = "2s" }}
 """
 
 
 _SERVER = 'workload = "pgbench", scale = 1, clients = 4, warmup = "1s"'
-_FILES = 'workload = "sysbench-fileio", preset = "random-mix-4k-fsync", size = "16MiB", files = 16'
+_FILES = 'workload = "sysbench-fileio", preset = "random-mix-4k-fsync", size = "4MiB", files = 4'
 
 
-def study(stacks: str, *, keys: str = "", load: str = _SERVER) -> str:
-    return head("tenants", [1], capacity="8GiB") + stacks + _TENANTS.format(keys=keys, load=load)
+_FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB"'
+
+
+def study(stacks: str, keys: str, load: str, mix: str) -> str:
+    return head("tenants", [1], capacity="8GiB") + stacks + _TENANTS.format(keys=keys, load=load, mix=mix)
 
 
 def only(*names: str) -> str:
@@ -91,8 +94,8 @@ def run(lab: Lab, folder: Path, stacks: Sequence[str]) -> Path:
     for stack in stacks:
         place = folder / stack
         place.mkdir(parents=True)
-        keys, load = KEYS * (stack in SNAPSHOTS), _SERVER if stack in SERVERS else _FILES
-        run_text(study(only(stack), keys=keys, load=load), place, LabRunner(lab), jobs=1)
+        loads = (_SERVER, _FIO) if stack in SERVERS else (_FILES, _FILES)
+        run_text(study(only(stack), KEYS * (stack in SNAPSHOTS), *loads), place, LabRunner(lab), jobs=1)
     return folder
 
 
@@ -132,14 +135,14 @@ def test_a_trial_of_tenants_is_the_same_twice(lab: Lab, first: Path, tmp_path: P
 def test_snapshots_are_taken_of_every_tenants_share(first: Path, stack: str) -> None:
     trial = f"{stack}.two.s1"
     steps = events_of(found_in(first, stack), trial).steps
-    load = "pgbench" if stack in SERVERS else "fileio"
+    loads = ("db-pgbench", "mix-fio") if stack in SERVERS else ("db-fileio", "mix-fileio")
     for name in ("db", "mix"):
         # One before the window; one a second after its beginning: the window takes two seconds.
         assert [step for step in steps if step.startswith(f"{stack}-snapshot-{name}-")]
         during = [step for step in steps if step.startswith(f"{stack}-{name}-snapshot-1-")]
         assert len(during) == 1
-        for window in (f"db-{load}-measure", "mix-fio-measure"):
-            run = steps[window]
+        for load in loads:
+            run = steps[f"{load}-measure"]
             assert run.started_ns < steps[during[0]].started_ns < (run.ended_ns or 0)
     record = records(found_in(first, stack))[trial]
     # Figures of both tenants.
@@ -164,12 +167,12 @@ workload = "tenants"
 before_measure = ["snapshot"]
 [[workloads.two.tenants]]
 name = "tdata"
-load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", warmup = "1s", duration = "2s" }
+load = { workload = "sysbench-fileio", preset = "random-mix-4k-fsync", size = "4MiB", duration = "1s" }
 
 [[workloads.two.tenants]]
 name = "rimage-0"
-before = { workload = "pgbench", scale = 1, clients = 1, warmup = "1s", duration = "1s" }
-load = { workload = "pgbench", scale = 1, clients = 1, warmup = "1s", duration = "2s" }
+before = { workload = "pgbench", scale = 1, clients = 1, duration = "1s" }
+load = { workload = "pgbench", scale = 1, clients = 1, duration = "1s" }
 """
 
 

@@ -38,7 +38,7 @@ steady = { devices = ["steady"], layers = [{ layer = "ext4" }] }
 
 [workloads.dd]
 workload = "dd"
-size = "192MiB"
+size = "128MiB"
 content = "random"
 """
 
@@ -47,12 +47,14 @@ def test_a_used_drive_lies_between_a_fresh_and_a_steady_one_and_is_the_same_agai
     lab: Lab, tmp_path: Path
 ) -> None:
     folders = tmp_path / "first", tmp_path / "second"
-    for folder in folders:
-        run_text(STUDY, folder, LabRunner(lab))
+    run_text(STUDY, folders[0], LabRunner(lab))
+    only_used = STUDY.partition("fresh = {")[0] + STUDY[STUDY.index("\n[workloads") :]
+    run_text(only_used, folders[1], LabRunner(lab))
     found = records(folders[0] / "results")
 
     assert {trial: record.validity.reasons for trial, record in found.items()} == dict.fromkeys(found, ())
-    assert hashes(folders[0] / "results") == hashes(folders[1] / "results")
+    (again,) = hashes(folders[1] / "results").items()
+    assert again in hashes(folders[0] / "results").items()
     metrics = {each.trial.stack: each.metric("write_sync_bytes_per_s") for each in found.values()}
     rates = {stack: metric.value for stack, metric in metrics.items() if metric is not None}
     assert rates["steady"] < 0.5 * rates["used"] < 0.5 * rates["fresh"]

@@ -42,9 +42,10 @@ workloads = ["database"]
 """
 SNAPSHOTS = """
 [workloads.snapshots]
-workload = "fio"
-preset = "random-mix-4k"
-size = "16MiB"
+workload = "sysbench-fileio"
+preset = "random-mix-4k-fsync"
+size = "4MiB"
+files = 4
 duration = "3s"
 before_measure = ["snapshot"]
 snapshot_every = "1s"

@@ -35,9 +35,11 @@ STUDY = """
 layers = [{below}{{ layer = "vm", memory = "{memory}", cache = "{cache}"{keys} }}, {{ layer = "ext4" }}]
 
 [workloads.sync]
-workload = "fio"
-preset = "fsync-write-4k"
+workload = "dd"
+content = "random"
 size = "1MiB"
+bs = "4KiB"
+oflag = ["dsync"]
 """
 TENANTS = """
 [stacks.vm]
@@ -50,11 +52,12 @@ alone = "1s"
 [[workloads.sync.tenants]]
 name = "one"
 before = {{ workload = "tree", archive = "small.tar" }}
-load = {{ workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "2s" }}
+load = {{ {load}, size = "2MiB", duration = "1s" }}
 [[workloads.sync.tenants]]
 name = "two"
-load = {{ workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }}
+load = {{ {load}, size = "4MiB", duration = "1s" }}
 """
+LOAD = 'workload = "sysbench-fileio", preset = "random-mix-4k-fsync", files = 4, flags = ["direct"]'
 RAW = '{ layer = "xfs" }, { layer = "raw", size = "128MiB", preallocation = "full" }, '
 QCOW2 = RAW.replace("raw", "qcow2")
 QEMU = ', emulator = "qemu"'
@@ -72,7 +75,7 @@ TALK = (
 )
 # Calls that copy, beside the start of two programs.
 COMPUTE = (
-    "begin=$$(date +%s%N); dd if=/dev/zero of=/dev/shm/file bs=64 count=50000 status=none; "
+    "begin=$$(date +%s%N); dd if=/dev/zero of=/dev/shm/file bs=64 count=10000 status=none; "
     "echo $$(($$(date +%s%N) - begin))"
 )
 LONG_INPUT = 16_384  # bytes; a terminal is throttled at 4 KiB
@@ -116,7 +119,7 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
 ) -> None:
     study = study_of(tmp_path, below=below)
     plan = compile_trial(study, "vm", "sync", 1)
-    index = next(index for index, step in enumerate(plan.steps) if step.id == "fio-measure")
+    index = next(index for index, step in enumerate(plan.steps) if step.id == "dd-write")
     before, after = (
         in_machine(plan, shell_step(name, "cat /sys/block/vda/stat")) for name in ("before", "after")
     )
@@ -127,10 +130,10 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
 
     assert present(one.end).outcome == "ok", present(one.end)
     counts = [int(one.output(name).split()[FLUSH_COUNT]) for name in ("before", "after")]
-    disk = [each.account["flushes"] for each in one.accounts if each.step == "fio-measure"]
+    disk = [each.account["flushes"] for each in one.accounts if each.step == "dd-write"]
     assert disk[1] - disk[0] == counts[1] - counts[0] >= FSYNCS
     # A flush of this disk takes milliseconds; what the machine alone acknowledges takes microseconds.
-    ending = present(one.steps["fio-measure"].ending)
+    ending = present(one.steps["dd-write"].ending)
     assert ending.duration_ns > FSYNCS * 5_000_000
     assert one.sha256 == two.sha256
 
@@ -209,7 +212,7 @@ def test_a_step_has_more_input_than_the_line_to_the_machine_holds(lab: Lab, tmp_
 def test_layers_that_write_from_the_page_of_zeros_work_in_a_machine(
     lab: Lab, tmp_path: Path, layers: str
 ) -> None:
-    text = head("vm", [1], capacity="4GiB") + STUDY.format(cache="none", below="", keys="", memory="256MiB")
+    text = head("vm", [1], capacity="1GiB") + STUDY.format(cache="none", below="", keys="", memory="256MiB")
     text = text.replace('{ layer = "ext4" }]', f"{layers}]")
     study = load_study(written(tmp_path / "study.toml", text), catalogue())
     plan = compile_trial(study, "vm", "sync", 1)
@@ -260,7 +263,7 @@ def test_an_acknowledged_write_survives_a_power_cut_unless_qemu_ignores_flushes(
 @pytest.mark.parametrize("keys", EMULATORS)
 def test_tenants_each_have_a_machine_and_two_runs_are_equal(lab: Lab, tmp_path: Path, keys: str) -> None:
     text = head("vm", [1], capacity="8GiB").replace('phases = "fixed"', 'memory = "1GiB"\nphases = "fixed"')
-    text += TENANTS.format(keys=keys, memory=memory_of(keys))
+    text += TENANTS.format(keys=keys, memory=memory_of(keys), load=LOAD)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         with tarfile.open(tmp_path / name / "small.tar", "w") as archive:
@@ -282,7 +285,7 @@ def test_tenants_each_have_a_machine_and_two_runs_are_equal(lab: Lab, tmp_path: 
 
 
 # `$$` is a dollar sign of the shell.
-COUNT = "i=0; while :; do i=$$((i+1)); echo $$i >> ${mount}/count; SYNC; echo $$i; done"
+COUNT = "for i in $$(seq 20); do echo $$i >> ${mount}/count; SYNC; echo $$i; done; exec sleep 9"
 # A process's name has 15 characters.
 KILL = {"": "pkill -KILL -x machine-kernel", QEMU: "pkill -KILL -x qemu-system-x86"}
 

@@ -84,7 +84,7 @@ def test_probes_are_ordinary_trials_that_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_other_seeds_begin_at_what_the_first_one_found_and_take_fewer_probes(tmp_path: Path) -> None:
-    done = run(tmp_path, capacity_runner({"ext4": 40_000, "xfs": 300}, SCATTER))
+    done = run(tmp_path, capacity_runner({"ext4": 10_000, "xfs": 300}, SCATTER))
 
     count = {seed: sum(each.stack == "ext4" and each.seed == seed for each in done.valid) for seed in (1, 2)}
     assert count[2] < count[1] / 2
