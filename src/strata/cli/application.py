@@ -34,7 +34,19 @@ _AGAIN_S: Final = 0.1
 # Commands that are named while they print nothing; the others ask or wait for somebody.
 _NAMED: Final = frozenset(
     {
-        *("advise", "bisect", "capabilities", "check", "claims", "compare", "explain", "export", "plan"),
+        *(
+            "advise",
+            "bisect",
+            "capabilities",
+            "check",
+            "claims",
+            "compare",
+            "explain",
+            "export",
+            "gate",
+            "history",
+            "plan",
+        ),
         *("query", "report", "run", "sensitivity", "show", "trace", "validate"),
     }
 )

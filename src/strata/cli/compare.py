@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,24 +21,17 @@ from strata.report.document import Document, markdown_of
 from strata.results.capabilities import Capabilities
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
-from strata.statistics.pair import ComparisonOptions, Pair, compare_sets
+from strata.statistics.alarms import Alarm, FailOn, alarms
+from strata.statistics.pair import ComparisonOptions, compare_sets
 from strata.statistics.pairing import Side
 from strata.statistics.study import StudyResults, gather
 from strata.units import parse_share
 
 BAD_VERDICT_EXIT: Final = 1
-_ZONE: Final = "3%"
+ZONE: Final = "3%"
 # A wider zone would call half the speed equal.
 _ZONE_MAX: Final = 0.5
 _NAMED_MAX: Final = 5
-_DECIDED: Final = frozenset({"better", "equal", "worse"})
-
-
-class FailOn(StrEnum):
-    WORSE = "worse"
-    UNDECIDED = "undecided"
-    MISSING = "missing"
-    CHANGED = "changed"
 
 
 A = Annotated[str, argument("The baseline, A: a results folder; or RESULTS:STACK, one stack.", "RESULTS")]
@@ -66,7 +60,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     workload: Annotated[Globs, option("Only these workloads; may be repeated.", "GLOB")] = None,
     metric: Annotated[Globs, option("These metrics, not the headlines; may be repeated.", "GLOB")] = None,
     all_metrics: Annotated[bool, option("Every metric.", "--all-metrics")] = False,
-    threshold: Threshold = _ZONE,
+    threshold: Threshold = ZONE,
     fail_on: Failing = None,
     worst_first: Annotated[bool, option("One table, the worst of B first.", "--worst-first")] = False,
     as_json: AsJson = False,
@@ -92,7 +86,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
         stacks=stack or [],
         workloads=workload or [],
         metrics=["*"] if all_metrics else metric or [],
-        zone=_zone(threshold),
+        zone=asked_zone(threshold),
     )
     pair = compare_sets(*_sides(first, second), options)
     rows = pair.worst_first() if worst_first else list(pair.rows)
@@ -104,9 +98,9 @@ def compare(  # noqa: PLR0917  typer makes options of them
         console = stdout()
         blocks = pair_blocks(pair, rows, width=console.width, sorted_anew=worst_first)
         console.print(Document(blocks))
-    if failures := _failures(pair, fail_on or []):
+    if found := alarms(pair, fail_on or []):
         # Printed with --quiet, too: it is why the command fails.
-        print(*map(printable, failures), sep="\n", file=sys.stderr)
+        print(*map(printable, failures(found)), sep="\n", file=sys.stderr)
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
@@ -137,7 +131,8 @@ def _renaming(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _zone(text: str) -> float:
+def asked_zone(text: str) -> float:
+    """The zone of ``--threshold``."""
     try:
         zone = parse_share(text)
     except ValueError as error:
@@ -149,37 +144,11 @@ def _zone(text: str) -> float:
     return zone
 
 
-def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
-    """The reasons of ``--fail-on`` that apply, a line each."""
-    found: list[str] = []
-    for each in dict.fromkeys(asked):
-        cells = _failing(pair, each)
-        if cells:
-            more = f" and {len(cells) - _NAMED_MAX} more" if len(cells) > _NAMED_MAX else ""
-            found.append(f"strata: {each.value}: {', '.join(cells[:_NAMED_MAX])}{more}")
-    return found
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.6g}"
-
-
-def _failing(pair: Pair, reason: FailOn) -> list[str]:
-    if reason is FailOn.MISSING:
-        return [absent.what for absent in pair.absent]
-    if reason is FailOn.CHANGED:
-        return [
-            f"{each.cell.title} ({each.kind.name} {_number(each.first)} → {_number(each.second)})"
-            for each in pair.changes
-        ]
-    worse = reason is FailOn.WORSE
-    rows = [
-        row
-        for row in pair.rows
-        if (row.comparison.verdict == "worse" if worse else row.comparison.verdict not in _DECIDED)
-    ]
-    survival = [row for row in pair.survival if worse and row.verdict == "worse"]
+def failures(found: Sequence[Alarm]) -> list[str]:
+    """The alarms, a line for each reason."""
+    groups = ((reason, [*group]) for reason, group in groupby(found, attrgetter("reason")))
     return [
-        *(f"{row.cell.title} ({row.comparison.kind.name})" for row in rows),
-        *(f"{' under '.join(filter(None, (row.stack, row.workload)))} ({row.what})" for row in survival),
+        f"strata: {reason}: {', '.join(map(str, group[:_NAMED_MAX]))}"
+        + f" and {len(group) - _NAMED_MAX} more" * (len(group) > _NAMED_MAX)
+        for reason, group in groups
     ]

@@ -108,7 +108,7 @@ EXIT_CODES: Final = (
     ExitCode(0, "done, and where a verdict was asked for, it is good"),
     ExitCode(
         StrataError.exit_code,
-        "the verdict is bad (compare, claims, validate, lab power-cut), or something else failed",
+        "the verdict is bad (compare, gate, claims, validate, lab power-cut), or something else failed",
     ),
     ExitCode(PlanError.exit_code, "a mistake in the command, or in a study, claims or device file"),
     ExitCode(ToolError.exit_code, "a program, a package or a privilege is missing"),

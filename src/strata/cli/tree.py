@@ -33,6 +33,8 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "advise": "Advise which stack to choose for which use, and why.",
         "sensitivity": "Find what would change the answer, and how near that is.",
         "compare": "Compare two results: what got better or worse.",
+        "gate": "Decide whether a change may pass, for CI.",
+        "history": "Find the runs at which a metric changed.",
         "claims": "Judge what is claimed about stacks by results.",
         "bisect": "Find the commit of a kernel at which a metric changed.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",

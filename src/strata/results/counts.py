@@ -15,6 +15,7 @@ from strata.model.metric import Metric
 from strata.results.record import COUNTS, ResultRecord
 
 LOAD: Final = "load"
+PROCESSOR_TIME: Final = "processor_time_ns_per_operation"
 
 
 def unit_of_work(record: ResultRecord) -> tuple[str, float]:
@@ -58,7 +59,7 @@ _COUNTED: Final[Mapping[str, tuple[str, Callable[[ResultRecord], float | None]]]
     "seeks_per_operation": ("1", _seeks),
     "read_bytes_per_operation": ("B", _of_disks("read_bytes")),
     "write_bytes_per_operation": ("B", _of_disks("write_bytes")),
-    "processor_time_ns_per_operation": ("ns", _processor_ns),
+    PROCESSOR_TIME: ("ns", _processor_ns),
 }
 
 COUNT_NAMES: Final = tuple(_COUNTED)

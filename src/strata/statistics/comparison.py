@@ -131,13 +131,14 @@ class Comparison:
         interval = self.gain_interval
         if interval is None:
             return "too few seeds"
-        found = self._of(interval)
+        found = self.beyond(interval)
         if found is None:
             return "marginal" if half_width(interval) <= self.precision else "undecided"
         is_same = interval.low == interval.high == 1
         return "doubtful" if self.doubt and not is_same else found
 
-    def _of(self, interval: Interval) -> Literal["better", "equal", "worse"] | None:
+    def beyond(self, interval: Interval) -> Literal["better", "equal", "worse"] | None:
+        """The side of the zone on which an interval lies; None across its edge."""
         low, high = 1 / (1 + self.zone), 1 + self.zone
         if low <= interval.low and interval.high <= high:
             return "equal"

@@ -15,6 +15,7 @@ from typing import Final, get_args
 from strata.errors import ResultError
 from strata.model.trial import CellKey
 from strata.printable import in_json
+from strata.results.counts import PROCESSOR_TIME
 from strata.results.differences import Difference, Naming, differences
 from strata.statistics import pairing
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
@@ -35,6 +36,7 @@ class ComparisonOptions:
         renamed: Stacks and workloads of the first set that have another name in the second.
         stacks: Without any, all; likewise the workloads.
         metrics: Without any, the headlines.
+        also: Names of metrics to compare besides.
         zone: The difference of no practical consequence.
     """
 
@@ -42,6 +44,7 @@ class ComparisonOptions:
     stacks: Sequence[str] = ()
     workloads: Sequence[str] = ()
     metrics: Sequence[str] = ()
+    also: Sequence[str] = ()
     zone: float = PRACTICAL_ZONE
 
 
@@ -69,6 +72,7 @@ class Change:
         first: The level in the first set over the common seeds, or all; None if no trial has the metric.
         second: In the second set.
         is_count: Whether it is a count per operation.
+        comparison: Of a count, where a ratio exists.
     """
 
     cell: pairing.PairedCell
@@ -76,6 +80,18 @@ class Change:
     first: float | None
     second: float | None
     is_count: bool
+    comparison: Comparison | None = None
+
+    def is_sure(self, zone: float) -> bool:
+        """Whether it is a count of the disks that differs by more than the zone, whatever the seed.
+
+        Without an interval, as of seeds that all have one value, the levels decide.
+        """
+        if not self.is_count or self.kind.name == PROCESSOR_TIME:
+            return False
+        if self.comparison is None or self.comparison.ratio.interval is None:
+            return self.size > math.log1p(zone)
+        return self.comparison.beyond(self.comparison.ratio.interval) in {"better", "worse"}
 
     @property
     @in_json
@@ -169,7 +185,11 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
         changes=tuple(
             sorted(
-                (change for cell in cells for change in _changes(first.results, second.results, cell)),
+                (
+                    change
+                    for cell in cells
+                    for change in _changes(first.results, second.results, cell, options.zone)
+                ),
                 key=lambda change: (not change.is_count, -change.size),
             )
         ),
@@ -177,15 +197,17 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
     )
 
 
-def _kinds_asked(
-    results: StudyResults, workloads: Iterable[str], globs: Sequence[str]
+def kinds_asked(
+    results: StudyResults, workloads: Iterable[str], options: ComparisonOptions
 ) -> dict[str, list[MetricKind]]:
     """By workload, the metrics that are asked for: the headlines, if none is."""
+    globs = options.metrics
     kinds = {
         workload: [
             kind
             for kind in results.kinds(workload)
             if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
+            or kind.name in options.also
         ]
         for workload in workloads
     }
@@ -201,7 +223,7 @@ def _rows(
 ) -> tuple[list[Row], list[pairing.Absence]]:
     rows: list[Row] = []
     absent: list[pairing.Absence] = []
-    kinds = _kinds_asked(first, dict.fromkeys(cell.workload for cell in cells), options.metrics)
+    kinds = kinds_asked(first, dict.fromkeys(cell.workload for cell in cells), options)
     for cell in cells:
         for kind in kinds[cell.workload]:
             why = _unlike(second, cell, kind)
@@ -257,7 +279,9 @@ def _levels(*sides: CellSeries) -> list[float | None]:
     ]
 
 
-def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell) -> Iterator[Change]:
+def _changes(
+    first: StudyResults, second: StudyResults, cell: pairing.PairedCell, zone: float
+) -> Iterator[Change]:
     """What differs in a cell; a count that only one set has was not counted by the Strata of the other."""
     counts = {kind.name for kind in first.counts(cell.workload)}
     kinds = {kind.name: kind for kind in (*first.kinds(cell.workload), *second.metrics(cell.other_workload))}
@@ -268,7 +292,8 @@ def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell
         is_known = all(values) if is_count else any(values)
         if is_known and _differ(upper, lower):
             two, one = _levels(upper, lower)
-            yield Change(cell, kind, one, two, is_count)
+            comparison = judge(kind, upper, lower, zone=zone) if is_count else None
+            yield Change(cell, kind, one, two, is_count, comparison)
 
 
 def _differ(upper: CellSeries, lower: CellSeries) -> bool:
