@@ -21,6 +21,7 @@ import numpy as np
 from strata.model.histogram import QUANTILES, empty_histogram, encode, record
 from strata.model.metric import Metric
 from strata.model.study_record import DeviceRecord, LayerRecord, StackRecord, WorkloadRecord
+from strata.model.trial import TrialKey
 from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
@@ -386,3 +387,9 @@ def _study_text(
 def _rng(*names: object) -> np.random.Generator:
     digest = hashlib.sha256("\0".join(map(str, names)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
+def trial_key(trial_id: str) -> TrialKey:
+    """The trial that a name means, such as ``xfs.oltp.s1``."""
+    stack, workload, seed = trial_id.split(".")
+    return TrialKey(stack, workload, int(seed.removeprefix("s")))

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
+Key = TypeVar("Key")
 Text = TypeVar("Text", bound=str)
+Value = TypeVar("Value")
 
 
 def listed(parts: Sequence[Text], last: str = "and") -> Text:
@@ -15,6 +17,14 @@ def listed(parts: Sequence[Text], last: str = "and") -> Text:
         return parts[0] if parts else cast("Text", "")
     kind = type(parts[0])
     return cast("Text", kind(f" {last} ").join([kind(", ").join(parts[:-1]), parts[-1]]))
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values by their keys, for a sentence on each key."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -34,7 +34,8 @@ from strata.runners.watching import Surroundings
 
 pytestmark = pytest.mark.root
 
-TRIAL = "ext4.mix.s1"
+KEY = TrialKey("ext4", "mix", 1)
+TRIAL = str(KEY)
 # The least share that a busy neighbour gets on a machine on which a dozen others run, too.
 LIMITS = DisturbanceLimits(
     others_cpus=0.05,
@@ -115,7 +116,7 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     finally:
         display.go()
 
-    first, second = ResultsFolder.open(ground / "results").attempts(TrialKey.parse(TRIAL))
+    first, second = ResultsFolder.open(ground / "results").attempts(KEY)
     verdicts = [
         check.verdict
         for attempt in (first, second)
@@ -127,6 +128,6 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     name = Path(sys.executable).resolve().name[:15]
     assert any(each.startswith("python") or each == name for each in seen["window"]["others"])
     assert len(seen["disturbances"]) == 1
-    reading = ResultsFolder.open(ground / "results").read_trial(TrialKey.parse(TRIAL))
+    reading = ResultsFolder.open(ground / "results").read_trial(KEY)
     assert reading.attempt == second
     assert f"{TRIAL} was disturbed: other processes used" in display.text.getvalue()

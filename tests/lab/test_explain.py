@@ -70,7 +70,7 @@ def measured(lab: Lab, folder: Path, load: str, options: str = "") -> dict[str, 
     text = head("explain", [1], capacity="20GiB") + options + stacks(*FILESYSTEMS) + load
     run_text(text, folder, LabRunner(lab))
     results = ResultsFolder.open(folder / "results")
-    return {stack: read_source(results, TrialKey.parse(f"{stack}.oltp.s1")) for stack in FILESYSTEMS}
+    return {stack: read_source(results, TrialKey(stack, "oltp", 1)) for stack in FILESYSTEMS}
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,7 @@ def written(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("stack", [*FILESYSTEMS, "xfs"])
 def test_the_filesystems_account_is_what_programs_wrote(written: Path, stack: str) -> None:
-    record = read_source(ResultsFolder.open(written), TrialKey.parse(f"{stack}.writes.s1")).record
+    record = read_source(ResultsFolder.open(written), TrialKey(stack, "writes", 1)).record
 
     assert record.filesystems == {"disk0": {"writes": WRITES, "write_bytes": WRITE_BYTES, "syncs": SYNCS}}
 

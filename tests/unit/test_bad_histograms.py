@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from results_factory import make_study
 
+from made_results import trial_key
 from strata.model.histogram import BadHistogram, bins, decode, empty_histogram, encode, record
 from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
@@ -93,7 +94,7 @@ def test_one_bad_histogram_is_a_problem_of_its_trial_and_the_others_are_shown(
     tmp_path: Path, how: str
 ) -> None:
     folder = make_study(tmp_path / "results", seeds=(1, 2))
-    path = folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0].result_path
+    path = folder.attempts(TrialKey("xfs", "oltp", 2))[0].result_path
     rewrite(folder, "xfs.oltp.s2", BAD[how]())
 
     results = gather(ResultsFolder.open(folder.path))
@@ -106,6 +107,6 @@ def test_one_bad_histogram_is_a_problem_of_its_trial_and_the_others_are_shown(
 
 def rewrite(folder: ResultsFolder, trial_id: str, histogram: str) -> None:
     """Give a result another histogram, and the hash that is right for it."""
-    attempt = folder.attempts(TrialKey.parse(trial_id))[0]
+    attempt = folder.attempts(trial_key(trial_id))[0]
     record = attempt.read_result()
     attempt.write_result(record.model_copy(update={"histograms": {"latency_ns": histogram}}))

@@ -185,7 +185,7 @@ def test_the_list_tells_interface_and_title_of_every_device() -> None:
         assert name in listed
     assert find_device(RE4).title in listed
     re4 = next(each for each in as_json if each["name"] == RE4)
-    assert (re4["kind"], re4["parameters"]["interface"]["value"]) == ("rotating", "SATA 3 Gb/s")
+    assert (re4["kind"], re4["interface"]) == ("rotating", "SATA 3 Gb/s")
 
 
 def test_the_shell_completes_names_of_devices() -> None:

@@ -17,8 +17,8 @@ from strata.runners.fake import FakeRunner
 from strata.statistics.study import gather
 from strata.statistics.warnings import warnings_of
 
-TRIAL = "ext4.mix.s1"
-KEY = TrialKey.parse(TRIAL)
+KEY = TrialKey("ext4", "mix", 1)
+TRIAL = str(KEY)
 
 
 def disturbed_runner(**counts: int) -> FakeRunner:

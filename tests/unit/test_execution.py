@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
 
+from made_results import trial_key
 from strata.console import Terminal
 from strata.errors import LabError, ResultError, RunError
 from strata.execution.display import display_for, headline
@@ -38,7 +39,7 @@ def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
 
     summary = run_tiny(tmp_path, runner)
 
-    assert set(map(TrialKey.parse, runner.begun)) == TRIALS
+    assert set(map(trial_key, runner.begun)) == TRIALS
     assert len(runner.begun) == 4
     assert set(summary.valid) == TRIALS
     assert (summary.invalid, summary.unrun, summary.kept) == ({}, (), ())
@@ -89,7 +90,7 @@ def test_another_lab_has_everything_run_again(tmp_path: Path) -> None:
 
     run_tiny(tmp_path, other)
 
-    assert set(map(TrialKey.parse, other.begun)) == TRIALS
+    assert set(map(trial_key, other.begun)) == TRIALS
 
 
 def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
@@ -102,8 +103,8 @@ def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
     run_tiny(tmp_path, charged)
     run_tiny(tmp_path, changed)
 
-    assert set(map(TrialKey.parse, charged.begun)) == TRIALS
-    assert set(map(TrialKey.parse, changed.begun)) == TRIALS
+    assert set(map(trial_key, charged.begun)) == TRIALS
+    assert set(map(trial_key, changed.begun)) == TRIALS
     assert set(run_tiny(tmp_path, changed).kept) == TRIALS
 
 
@@ -149,7 +150,7 @@ def test_a_reason_in_a_record_does_not_say_where_the_results_lie(tmp_path: Path)
 
     summary = run_tiny(tmp_path, Silent(), only="ext4.mix.s1")
 
-    reason = summary.invalid[TrialKey.parse("ext4.mix.s1")][0]
+    reason = summary.invalid[TrialKey("ext4", "mix", 1)][0]
     assert reason.startswith("events.jsonl")
     assert str(tmp_path) not in reason
 
@@ -184,10 +185,10 @@ def test_a_trial_that_fails_is_recorded_and_the_others_go_on(
 ) -> None:
     summary = run_tiny(tmp_path, fake_runner(xfs__mix__s1=behaviour))
 
-    assert set(summary.valid) == TRIALS - {TrialKey.parse("xfs.mix.s1")}
-    assert said in " ".join(summary.invalid[TrialKey.parse("xfs.mix.s1")])
+    assert set(summary.valid) == TRIALS - {TrialKey("xfs", "mix", 1)}
+    assert said in " ".join(summary.invalid[TrialKey("xfs", "mix", 1)])
     assert summary.exit_code == RunError.exit_code
-    reading = ResultsFolder.open(tmp_path / "results").read_trial(TrialKey.parse("xfs.mix.s1"))
+    reading = ResultsFolder.open(tmp_path / "results").read_trial(TrialKey("xfs", "mix", 1))
     assert reading.record is not None
     assert not reading.usable
 
@@ -206,7 +207,7 @@ def test_a_workload_without_its_output_makes_an_invalid_result(tmp_path: Path) -
     summary = run_tiny(tmp_path, FakeRunner())
 
     assert set(summary.invalid) == TRIALS
-    assert "fio's output is not its JSON" in summary.invalid[TrialKey.parse("xfs.mix.s1")][0]
+    assert "fio's output is not its JSON" in summary.invalid[TrialKey("xfs", "mix", 1)][0]
 
 
 def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> Non
         def run(self, task: Task) -> None:
             for earlier in self.begun:
                 folder = ResultsFolder(tmp_path / "results")
-                assert folder.attempts(TrialKey.parse(earlier))[-1].read_result().validity.valid
+                assert folder.attempts(trial_key(earlier))[-1].read_result().validity.valid
             super().run(task)
 
     runner = Checking(output=fake_runner().output)
@@ -225,7 +226,7 @@ def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> Non
 def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner(), only="ext4.*")
     results = ResultsFolder.open(tmp_path / "results")
-    half = results.store.begin(results.study().trials[TrialKey.parse("xfs.mix.s1")])
+    half = results.store.begin(results.study().trials[TrialKey("xfs", "mix", 1)])
     half.write("plan.json", b"{}")
 
     run_tiny(tmp_path, fake_runner())
@@ -261,7 +262,7 @@ def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number
     assert events[-1] == "end"
     results = ResultsFolder.open(tmp_path / "results")
     assert sum(reading.usable for reading in results.readings()) == 2
-    assert results.attempts(TrialKey.parse(waiting)) == []
+    assert results.attempts(trial_key(waiting)) == []
 
 
 def test_a_run_that_nohup_has_started_goes_on_when_its_terminal_goes_away(tmp_path: Path) -> None:
@@ -302,7 +303,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     summary = run_tiny(tmp_path, again)
 
     assert again.begun == order[1:]
-    assert summary.kept == (TrialKey.parse(order[0]),)
+    assert summary.kept == (trial_key(order[0]),)
 
 
 def test_signals_mean_what_they_did_before_once_a_run_has_ended(tmp_path: Path) -> None:
@@ -349,7 +350,7 @@ def test_several_workers_share_the_trials(tmp_path: Path) -> None:
 
     summary = run_tiny(tmp_path, runner, jobs=3)
 
-    assert sorted(map(TrialKey.parse, runner.begun)) == sorted(TRIALS)
+    assert sorted(map(trial_key, runner.begun)) == sorted(TRIALS)
     assert set(summary.valid) == TRIALS
 
 
@@ -401,14 +402,14 @@ def test_plans_are_checked_before_the_first_is_carried_out(tmp_path: Path) -> No
 
 def test_a_damaged_result_is_measured_again_and_the_others_are_kept(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner())
-    damaged = ResultsFolder.open(tmp_path / "results").attempts(TrialKey.parse("xfs.mix.s2"))[-1].result_path
+    damaged = ResultsFolder.open(tmp_path / "results").attempts(TrialKey("xfs", "mix", 2))[-1].result_path
     damaged.write_text(damaged.read_text().replace("102.0", "999.0"))
     again = fake_runner()
 
     summary = run_tiny(tmp_path, again)
 
     assert again.begun == ["xfs.mix.s2"]
-    assert set(summary.kept) == TRIALS - {TrialKey.parse("xfs.mix.s2")}
+    assert set(summary.kept) == TRIALS - {TrialKey("xfs", "mix", 2)}
 
 
 def test_an_unwritable_place_is_an_error_with_a_remedy(tmp_path: Path) -> None:

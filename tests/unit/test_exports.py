@@ -162,10 +162,12 @@ def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: Stud
 
 
 def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp_path: Path) -> None:
-    written = export(study, tmp_path / "out", ["svg", "png"])
+    written = export(study, tmp_path / "out", ["markdown", "svg", "png"])
 
-    stems = {Path(each.path).stem for each in written}
+    stems = {Path(each.path).stem for each in written} - {"report"}
     assert {"all-cells", "postgresql-transactions-per-s", "postgresql-over-time"} <= stems
+    links = re.findall(r"^- \[.+\]\((.+)\)$", (tmp_path / "out" / "report.md").read_text(), re.MULTILINE)
+    assert {f"figures/{stem}.svg" for stem in stems} == {*links}
     for stem in stems:
         root = ET.fromstring((tmp_path / f"out/figures/{stem}.svg").read_bytes())
         with Image.open(tmp_path / f"out/figures/{stem}.png") as picture:

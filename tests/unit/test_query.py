@@ -62,7 +62,7 @@ def test_the_derived_files_can_be_thrown_away(folder: ResultsFolder) -> None:
 
 
 def test_a_damaged_result_is_in_the_trials_with_its_problem(folder: ResultsFolder) -> None:
-    folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0].result_path.write_text("{")
+    folder.attempts(TrialKey("xfs", "oltp", 1))[0].result_path.write_text("{")
 
     rows = query(folder, "select valid, problem from trials where trial = 'xfs.oltp.s1'").rows
 

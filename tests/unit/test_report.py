@@ -163,7 +163,7 @@ def test_colours_stand_out_from_their_ground(ground: str) -> None:
 
 def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    folder.attempts(TrialKey.parse("btrfs.oltp.s1"))[0].result_path.write_text("{")
+    folder.attempts(TrialKey("btrfs", "oltp", 1))[0].result_path.write_text("{")
     plan = plan_of("xfs", "oltp", 3)
     folder.attempts(plan.trial.key)[0].result_path.unlink()
     log = EventLog(plan)

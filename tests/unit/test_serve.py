@@ -15,7 +15,7 @@ import pytest
 from execution_factory import fake_runner, study_in
 from starlette.testclient import TestClient
 
-from made_results import made_results
+from made_results import made_results, trial_key
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.execution.schedule import plan_study
@@ -63,7 +63,7 @@ def client(folder: Path) -> Iterator[TestClient]:
 
 
 def attempt_of(folder: Path, trial_id: str = FIRST) -> Attempt:
-    return ResultsFolder(folder).attempts(TrialKey.parse(trial_id))[-1]
+    return ResultsFolder(folder).attempts(trial_key(trial_id))[-1]
 
 
 def unfinished(folder: Path, trial_id: str = FIRST) -> Attempt:

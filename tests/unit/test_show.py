@@ -118,9 +118,9 @@ def test_the_error_about_an_unknown_trial_lists_the_known_ones(results: str) -> 
 
 def test_a_damaged_and_a_missing_result_are_named(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    path = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0].result_path
+    path = folder.attempts(TrialKey("xfs", "oltp", 1))[0].result_path
     path.write_bytes(path.read_bytes()[:500])
-    folder.attempts(TrialKey.parse("btrfs.oltp.s3"))[0].result_path.unlink()
+    folder.attempts(TrialKey("btrfs", "oltp", 3))[0].result_path.unlink()
 
     said = shown("show", str(folder.path))
 

@@ -173,7 +173,7 @@ def test_stacks_without_a_common_seed_are_compared_without_pairs() -> None:
 
 def test_an_invalid_trial_is_left_out_of_its_cell(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0].result_path.unlink()
+    folder.attempts(TrialKey("xfs", "oltp", 2))[0].result_path.unlink()
 
     results = gather(folder)
 
@@ -198,7 +198,7 @@ def test_of_several_tenants_each_ones_rate_and_headline_latency_are_shown_and_no
 
 def test_virtual_and_wall_results_are_never_pooled(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results", seeds=(1,))
-    attempt = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0]
+    attempt = folder.attempts(TrialKey("xfs", "oltp", 1))[0]
     attempt.write_result(attempt.read_result().model_copy(update={"time_domain": "wall"}))
 
     with pytest.raises(ResultError, match="wall time lies among results in virtual time"):

@@ -47,7 +47,7 @@ def changed(
 ) -> StudyResults:
     """The results with some of one cell's records changed."""
     for seed in seeds:
-        (attempt,) = folder.attempts(TrialKey.parse(f"{STACK}.{WORKLOAD}.s{seed}"))
+        (attempt,) = folder.attempts(TrialKey(STACK, WORKLOAD, seed))
         attempt.write_result(change(attempt.read_result()))
     return gather(folder)
 

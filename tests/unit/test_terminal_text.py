@@ -96,7 +96,7 @@ def nasty(tmp_path: Path) -> Path:
             metrics = metrics_of("oltp", level, seed)
             odd = metrics[0].model_copy(update={"name": f"{NASTY}_s", "unit": NASTY, "headline": True})
             store_trial(folder, plan, [*metrics, odd], good_log(plan, level))
-    attempt = folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0]
+    attempt = folder.attempts(TrialKey("xfs", "oltp", 2))[0]
     record = attempt.read_result()
     odd_versions = record.versions.model_copy(update={"kernel": NASTY, "packages": {NASTY: NASTY}})
     attempt.write_result(

@@ -54,7 +54,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> ResultRecord:
     """A valid one, of which tests change what they are about."""
     folder = tmp_path_factory.mktemp("results")
     run_tiny(folder, fake_runner(), only="ext4.mix.s1")
-    found = ResultsFolder.open(folder / "results").read_trial(TrialKey.parse("ext4.mix.s1")).record
+    found = ResultsFolder.open(folder / "results").read_trial(TrialKey("ext4", "mix", 1)).record
     assert found is not None
     return found
 

@@ -90,16 +90,16 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
 def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:
     missing = [each for each in coverage if not each.workloads and not each.lacking]
     names = list(snapshot.workloads)
-    for each in sorted(missing, key=lambda one: -one.share):
-        pattern = each.weight.fits[0]
-        name = each.weight.name
+    for part in sorted(missing, key=lambda one: -one.share):
+        pattern = part.weight.fits[0]
+        name = part.weight.name
         while name in names:
             name += "-more"
         names.append(name)
         yield Settling(
             "workload",
-            f"Nothing was measured of {each.weight.name} ({percent(each.share)} of the weights: "
-            f"{each.weight.why}). Add a workload to the study, such as:",
+            f"Nothing was measured of {part.weight.name} ({percent(part.share)} of the weights: "
+            f"{part.weight.why}). Add a workload to the study, such as:",
             toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
             commands=(f"strata run {snapshot.file or 'STUDY.toml'}",),
         )

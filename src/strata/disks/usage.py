@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Final, Literal
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
 from strata.disks.machine import Machine, Mount, mount_of, mounts_in, name_in
 from strata.machine.reading import one_line
+from strata.words import grouped
 
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
@@ -165,7 +166,7 @@ class Usage:
         lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
         mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
         pairs = ((name, one_line(str(each.point))) for each in mounted for name in self._devices_of(each))
-        return {name: list(dict.fromkeys(points)) for name, points in _grouped(pairs).items()}
+        return {name: list(dict.fromkeys(points)) for name, points in grouped(pairs).items()}
 
     @cached_property
     def _swap_files(self) -> list[str]:
@@ -181,7 +182,7 @@ class Usage:
         """The arrays that MD lists, running or not."""
         lines = self.machine.content("proc/mdstat").decode(errors="replace").splitlines()
         arrays = (line.partition(" : ") for line in lines)
-        return _grouped((member, array) for array, _, rest in arrays for member in _MD_MEMBER.findall(rest))
+        return grouped((member, array) for array, _, rest in arrays for member in _MD_MEMBER.findall(rest))
 
     @cached_property
     def _btrfs(self) -> dict[str, list[str]]:
@@ -191,7 +192,7 @@ class Usage:
             for uuid in self.machine.names(place)
             for name in self.machine.names(f"{place}/{uuid}/devices")
         )
-        return _grouped(pairs)
+        return grouped(pairs)
 
     @cached_property
     def _pools_by_name(self) -> dict[str, list[str]]:
@@ -222,7 +223,7 @@ class Usage:
     @cached_property
     def _looped(self) -> dict[str, list[str]]:
         pairs = ((self._name_at(file), loop) for loop, file in self._loop_files.items())
-        return _grouped((name, loop) for name, loop in pairs if name)
+        return grouped((name, loop) for name, loop in pairs if name)
 
     @cached_property
     def _opened(self) -> dict[str, list[str]]:
@@ -248,10 +249,3 @@ def _first(names: list[str]) -> str:
 
 def _processes(names: list[str]) -> str:
     return f"process{'es' if len(names) > 1 else ''} {_first(names)}"
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found

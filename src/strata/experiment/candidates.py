@@ -53,12 +53,12 @@ def _of_head(name: str, value: object, why: str, **more: object) -> Variation:
 
 
 def _suspects(claim: Claim) -> Iterator[Variation]:
-    for each in claim.suspect:
-        text = each.value if isinstance(each.value, str) else json.dumps(each.value)
-        first, *others = each.key
+    for suspect in claim.suspect:
+        text = suspect.value if isinstance(suspect.value, str) else json.dumps(suspect.value)
+        first, *others = suspect.key
         more = f" and {len(others)} more" if others else ""
         name = f"{first.removeprefix(f'{HEAD}.')}{more} = {text}"
-        yield Variation(name=name, changes=dict.fromkeys(each.key, each.value), why=each.why)
+        yield Variation(name=name, changes=dict.fromkeys(suspect.key, suspect.value), why=suspect.why)
 
 
 def _states(study: Study, stacks: Iterable[str]) -> Iterator[Variation]:

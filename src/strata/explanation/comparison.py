@@ -124,27 +124,27 @@ def _refuse_unlike(first: Explanation, second: Explanation) -> None:
         cause = f"they have no common unit of work: one counts each {units[0]}, the other each {units[1]}"
         remedy = "compare trials whose loads count the same; of tenants, name one with --tenant"
         raise ResultError(cause, place=place, remedy=remedy)
-    for each in (first, second):
+    for trial in (first, second):
         for is_wrong, cause, remedy in (
             (
-                not each.operations,
+                not trial.operations,
                 "the workload counts no operations that its time could be divided by",
                 "compare trials of a workload with a metric `transactions` or `operations`",
             ),
             (
-                each.left_out is None,
+                trial.left_out is None,
                 "the trial has no trace of its requests",
                 "only the lab keeps one: run it there, without `trace = false` in [study]",
             ),
             (
-                each.missing,
-                f"the trace was full before {each.missing:,} requests of the measured window",
+                trial.missing,
+                f"the trace was full before {trial.missing:,} requests of the measured window",
                 "shorten the measured window, or what comes before it, and run the trial again",
             ),
-            (not each.disks, "the trial has no disks' accounts", "run it in the lab"),
+            (not trial.disks, "the trial has no disks' accounts", "run it in the lab"),
         ):
             if is_wrong:
-                raise ResultError(cause, place=each.trial_id, remedy=remedy)
+                raise ResultError(cause, place=trial.trial_id, remedy=remedy)
 
 
 def _side(trial: Explanation, kind: str) -> ComparedSide:

@@ -139,9 +139,9 @@ def _content_hash(path: Path) -> str:
     if not stat.S_ISDIR(path.lstat().st_mode):
         return _file_hash(path)
     digest = hashlib.sha256()
-    for each in _below(path):
-        digest.update(f"{each.relative_to(path)}\0".encode(errors="surrogateescape"))
-        digest.update(_file_hash(each).encode())
+    for file in _below(path):
+        digest.update(f"{file.relative_to(path)}\0".encode(errors="surrogateescape"))
+        digest.update(_file_hash(file).encode())
     return digest.hexdigest()
 
 

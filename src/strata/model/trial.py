@@ -13,7 +13,6 @@ _NAME: Final = "[a-z0-9]+(?:-[a-z0-9]+)*"
 ANY_NAME: Final = "*"
 """Stands in files for the name that a study gives to itself, a stack or a workload: no name is like it."""
 _CELL: Final = re.compile(rf"({_NAME})\.({_NAME})", re.ASCII)
-_TRIAL: Final = re.compile(rf"({_NAME})\.({_NAME})\.s(0|[1-9][0-9]*)", re.ASCII)
 
 
 class CellKey(NamedTuple):
@@ -63,13 +62,6 @@ class TrialKey(NamedTuple):
     @property
     def cell(self) -> CellKey:
         return CellKey(self.stack, self.workload)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        match = _TRIAL.fullmatch(text)
-        if match is None:
-            raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD.sSEED')
-        return cls(match[1], match[2], int(match[3]))
 
 
 def _cell(value: object) -> CellKey:

@@ -193,14 +193,14 @@ class _Reader:
             self._found.add(path, f'there is no factor "{name}"', nearest(name, self._origins.factors))
             return
         values = self._values[name]
-        for each in value if isinstance(value, list) else [value]:
-            alike = [index for index, one in enumerate(values) if one == each and type(one) is type(each)]
+        for wanted in value if isinstance(value, list) else [value]:
+            alike = [index for index, one in enumerate(values) if one == wanted and type(one) is type(wanted)]
             names = [level.name for level in factor.levels]
-            alike = alike or [index for index, one in enumerate(names) if one == each]
+            alike = alike or [index for index, one in enumerate(names) if one == wanted]
             if alike:
                 yield names[alike[0]]
             else:
-                self._found.add(path, f'"{each}" is no value of {name}', nearest(str(each), names))
+                self._found.add(path, f'"{wanted}" is no value of {name}', nearest(str(wanted), names))
 
     def _count(self) -> int:
         factors, places = self._origins.factors, self._origins.places

@@ -14,7 +14,7 @@ from strata.report.wording import between
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
-from strata.words import counted, listed
+from strata.words import counted, grouped, listed
 
 # With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
@@ -47,9 +47,7 @@ def lead(advice: Advice) -> str:
     """
     required = [ability(each) for each in advice.use.required]
     said = f"{advice.use.title}{f', with {listed(required)}' if required else ''}: {headline(advice)}."
-    out: dict[str, list[str]] = {}
-    for stack, each in advice.ruled_out.items():
-        out.setdefault(lacks_words(each), []).append(stack)
+    out = grouped((lacks_words(each), stack) for stack, each in advice.ruled_out.items())
     if out:
         said += f" Ruled out: {'; '.join(f'{listed(stacks)} ({why})' for why, stacks in out.items())}."
     for stack in advice.leaders:
@@ -148,9 +146,7 @@ def _ratio(score: Comparison) -> str:
 
 def missing_words(missing: Sequence[MissingCapability]) -> str:
     """Missing capabilities, by the stacks that have them: ``snapshots (unlike btrfs and zfs)``."""
-    held: dict[tuple[str, ...], list[str]] = {}
-    for each in missing:
-        held.setdefault(each.held_by, []).append(ability(each.capability))
+    held = grouped((each.held_by, ability(each.capability)) for each in missing)
     return listed(
         [
             listed(names) + (f" (unlike {listed(by)})" if by else " (no other stack has this in full)")
@@ -268,12 +264,12 @@ def _behind(advice: Advice) -> Iterator[str]:
 def _out(advice: Advice) -> Iterator[str]:
     unfit: dict[str, list[str]] = {}
     lacking: dict[str, list[str]] = {}
-    for each in advice.out:
-        if each.why == "requirement":
-            because = f" ({each.text})" if each.capability == DURABLE else ""
-            unfit.setdefault(each.capability, []).append(each.stack + because)
+    for excluded in advice.out:
+        if excluded.why == "requirement":
+            because = f" ({excluded.text})" if excluded.capability == DURABLE else ""
+            unfit.setdefault(excluded.capability, []).append(excluded.stack + because)
         else:
-            lacking.setdefault(each.text, []).append(each.stack)
+            lacking.setdefault(excluded.text, []).append(excluded.stack)
     for capability, stacks in unfit.items():
         levels = {need.capability: need.level for need in advice.use.needs}
         asks = "prefers" if levels.get(capability) == "preferred" else "requires"
@@ -286,17 +282,17 @@ def _out(advice: Advice) -> Iterator[str]:
 
 def _price(advice: Advice) -> Iterator[str]:
     """How much faster the stacks without a requirement would be."""
-    for each in advice.out:
-        if each.price is None:
+    for excluded in advice.out:
+        if excluded.price is None:
             continue
-        lacks = f"lacks {ability(each.capability)}"
-        but = "is not power-fail safe" if each.capability == DURABLE else lacks
-        seeds = counted(each.price.ratio.n, "seed")
-        unsure = {"better": "", "doubtful": f"; that number is in doubt ({each.price.doubt})"}.get(
-            each.price.verdict, f"; {seeds} do not tell whether it is more than 3 % faster"
+        lacks = f"lacks {ability(excluded.capability)}"
+        but = "is not power-fail safe" if excluded.capability == DURABLE else lacks
+        seeds = counted(excluded.price.ratio.n, "seed")
+        unsure = {"better": "", "doubtful": f"; that number is in doubt ({excluded.price.doubt})"}.get(
+            excluded.price.verdict, f"; {seeds} do not tell whether it is more than 3 % faster"
         )
-        gain = Times.of(each.price, is_named=True).text
-        yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, but {but}{unsure}."
+        gain = Times.of(excluded.price, is_named=True).text
+        yield f"{excluded.stack} would be {gain} as fast as {excluded.price.baseline}, but {but}{unsure}."
 
 
 def _unmeasured(advice: Advice) -> str:

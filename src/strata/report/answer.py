@@ -29,7 +29,7 @@ from strata.report.wording import interval_words
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
 from strata.units import times
-from strata.words import counted
+from strata.words import counted, grouped
 
 TAILS_MAX: Final = 2
 """With more kinds of requests, only the slowest kind's latency is shown."""
@@ -178,9 +178,7 @@ def overall(answers: Sequence[Answer], against: Mapping[str, str] = {}) -> Text:
         every = "both" if len(answered) == 2 else f"all {len(answered)}"
         stacks = listing([names[stack] for stack in everywhere])
         return said(f"{{}} {verb} {best} under {every} workloads.", stacks)
-    under: dict[tuple[str, ...], list[str]] = {}
-    for each in answered:
-        under.setdefault(tuple(sorted(each.leaders)), []).append(each.workload)
+    under = grouped((tuple(sorted(each.leaders)), each.workload) for each in answered)
     groups = sorted(under.items(), key=lambda group: -len(group[1]))
     clauses = [
         said("{}{} under {}", listing([names[stack] for stack in leaders]), verb, workload_names(workloads))
@@ -200,13 +198,13 @@ def workload_names(names: Sequence[str]) -> Text:
 def surety(answers: Sequence[Answer]) -> list[Text]:
     """How sure the leads are, in a sentence for each kind of certainty."""
     kinds: dict[str, list[str]] = {"clear": [], "open": [], "doubtful": [], "few": []}
-    for each in answers:
-        found = each.standing
+    for answer in answers:
+        found = answer.standing
         if found is None or not found.others:
             continue
         few, doubtful = found.those("too few seeds"), found.those("doubtful")
         kind = "few" if few else "doubtful" if doubtful else "open" if found.open else "clear"
-        kinds[kind].append(each.workload)
+        kinds[kind].append(answer.workload)
     sentences = {
         "clear": "Under {} the differences are clear: other seeds would hardly change who leads.",
         "open": "Under {} these seeds do not tell whether another stack is as good as the leader.",
@@ -291,9 +289,7 @@ def _qualifications(standing: MetricStanding) -> list[Text]:
 
 
 def _unranked(standing: MetricStanding) -> list[Text]:
-    stacks: dict[str, list[Text]] = {}
-    for stack, why in standing.unranked.items():
-        stacks.setdefault(why, []).append(StackName(stack))
+    stacks = grouped((why, StackName(stack)) for stack, why in standing.unranked.items())
     return [
         said("{} {} no rank: {}.", listing(names), "has" if len(names) == 1 else "have", why)
         for why, names in stacks.items()

@@ -42,19 +42,19 @@ def counts_sentence(judged: Sequence[Judgement]) -> str:
 
 def claims_table(judged: Sequence[Judgement]) -> Table:
     rows = []
-    for each in judged:
+    for judgement in judged:
         claim, verdict = (
-            Cell(each.claim.id, tone="strong", remark=each.claim.claim),
-            Cell(each.verdict, tone=TONES[each.verdict], remark=_count(each)),
+            Cell(judgement.claim.id, tone="strong", remark=judgement.claim.claim),
+            Cell(judgement.verdict, tone=TONES[judgement.verdict], remark=_count(judgement)),
         )
-        if each.findings:
-            finding = each.deciding[0]
+        if judgement.findings:
+            finding = judgement.deciding[0]
             level = found_words(finding)
             remark = ": ".join(filter(None, (_sides(finding), finding.why if level else "")))
             found = Cell(level or finding.why, remark=remark)
             rows.append((claim, verdict, Cell(_expected(finding), remark=_measured(finding)), found))
         else:
-            rows.append((claim, verdict, Cell(""), Cell(each.why)))
+            rows.append((claim, verdict, Cell(""), Cell(judgement.why)))
     heads = columns("claim", "verdict", "claimed", "found")
     return Table(heads, rows)
 

@@ -22,7 +22,7 @@ from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
 from strata.statistics.survival_pair import Verdict as SurvivalVerdict
 from strata.units import format_share, percent, significant
-from strata.words import listed
+from strata.words import grouped, listed
 
 _SURVIVED: Final[dict[SurvivalVerdict, Tone]] = {
     "worse": "worse",
@@ -212,9 +212,7 @@ def pair_blocks(
 
 def _by_workload(rows: Sequence[Row], width: int, *, sorted_anew: bool) -> Iterator[Block]:
     """A table for each workload and metric."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.workload, row.comparison.kind.name), []).append(row)
+    groups = grouped(((row.cell.workload, row.comparison.kind.name), row) for row in rows)
     with_values = width >= _WIDTH_WITH_VALUES
     if sorted_anew:
         yield _rows_table(rows, [Column("", name="all", width=_NAME_WIDTH)], with_values=with_values)

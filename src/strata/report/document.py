@@ -142,6 +142,11 @@ class Figure:
     legend: Mapping[str, Colour] = field(default_factory=dict)
     numbers: Table | None = None
 
+    @property
+    def full_title(self) -> str:
+        """With the workload, for where no heading names it."""
+        return f"{self.workload}: {self.title}" if self.workload else self.title
+
 
 @dataclass(frozen=True)
 class Note:

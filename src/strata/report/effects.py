@@ -84,15 +84,15 @@ def effects_table(design: Design, kind: MetricKind, found: Sequence[Effect]) -> 
     """The effects of factors; of interactions, the column ``where`` has the other factor's levels."""
     factors = {factor.name: factor for factor in design.factors}
     rows: list[tuple[Any, ...]] = []
-    for each in found:
-        comparison, factor = each.comparison, factors[each.factor]
-        levels = [factor.level(name).text for name in (each.level, each.baseline)]
+    for effect in found:
+        comparison, factor = effect.comparison, factors[effect.factor]
+        levels = [factor.level(name).text for name in (effect.level, effect.baseline)]
         where = ""
-        if each.where is not None:
-            name, *others = each.where
+        if effect.where is not None:
+            name, *others = effect.where
             where = "{}: {} against {}".format(name, *(factors[name].level(other).text for other in others))
         row = (factor.name, *levels, where, *gain_cells(comparison), SIGNS[comparison.verdict])
-        rows.append((*row, each.combinations))
+        rows.append((*row, effect.combinations))
     is_mixed = any(each.where for each in found)
     heads = (
         Column("factor"),

@@ -16,9 +16,11 @@ from strata.errors import ResultError
 from strata.files import explained, make_folder, open_plain, read_plain, refuse_link, write_durably
 from strata.printable import JSON_FORMAT, json_text
 from strata.report.data import TABLES, study_data
+from strata.report.document import Figure
 from strata.report.figures import figures, to_svg
 from strata.report.report import Report, check_reportable
 from strata.report.sections import document
+from strata.report.spans import escaped
 from strata.report.svg import to_png
 from strata.report.table import csv_text, parquet
 from strata.results.capabilities import Capabilities
@@ -88,9 +90,11 @@ def _files(
     results: StudyResults, formats: Sequence[Format], reference: str | None, capabilities: Capabilities | None
 ) -> Iterator[tuple[str, bytes]]:
     wanted = set(formats)
+    drawn = [*figures(results, reference)] if wanted & {"svg", "png"} else []
     if "markdown" in wanted:
         report = Report(results, capabilities, advise_on_all(results, capabilities), reference)
-        yield "report.md", document(report).markdown().encode()
+        links = _links(drawn, "svg" if "svg" in wanted else "png")
+        yield "report.md", (document(report).markdown() + links).encode()
     asked = answer_of(results, capabilities) if wanted & {"csv", "parquet"} else None
     for name, declared in TABLES.items() if wanted & {"csv", "parquet"} else ():
         if not declared.is_exported:
@@ -103,12 +107,17 @@ def _files(
     if "json" in wanted:
         data = {"format": JSON_FORMAT, **study_data(results, capabilities)}
         yield "study.json", f"{json_text(data, indent=1)}\n".encode()
-    for figure in figures(results, reference) if wanted & {"svg", "png"} else ():
-        drawn = to_svg(figure)
+    for figure in drawn:
+        svg = to_svg(figure)
         if "svg" in wanted:
-            yield f"figures/{figure.name}.svg", drawn.encode()
+            yield f"figures/{figure.name}.svg", svg.encode()
         if "png" in wanted:
-            yield f"figures/{figure.name}.png", to_png(drawn)
+            yield f"figures/{figure.name}.png", to_png(svg)
+
+
+def _links(drawn: Sequence[Figure], suffix: str) -> str:
+    lines = [f"- [{escaped(each.full_title)}](figures/{each.name}.{suffix})" for each in drawn]
+    return "\n".join(["", "## Figures", "", *lines, ""]) if drawn else ""
 
 
 def earlier(target: Path) -> dict[str, str]:

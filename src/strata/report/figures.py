@@ -50,11 +50,10 @@ _TITLE_PX: Final = 52
 
 def to_svg(figure: Figure) -> str:
     drawing, legend_px = figure.drawing, _LEGEND_PX if figure.legend else 0
-    title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
     top = _MARGIN_PX + _TITLE_PX
     parts = [
-        f"<title>{escape(title)}</title><desc>{escape(drawing.alternative)}</desc>",
-        text(_MARGIN_PX, _MARGIN_PX + 8, title, size=16, bold=True, fill=INK.light),
+        f"<title>{escape(figure.full_title)}</title><desc>{escape(drawing.alternative)}</desc>",
+        text(_MARGIN_PX, _MARGIN_PX + 8, figure.full_title, size=16, bold=True, fill=INK.light),
         text(_MARGIN_PX, _MARGIN_PX + 30, figure.caption),
         *legend(figure.legend, _MARGIN_PX, top),
         placed(drawing, x=_MARGIN_PX, y=top + legend_px),

@@ -62,12 +62,12 @@ def _included(report: Report) -> Iterator[Block]:
             "paid for."
         )
         yield Paragraph(joined([virtual, *prices]))
-        for each in report.origin["charges"]:
-            if each.syscall_ns:
-                reclaim = f", {each.reclaim_ns:,} ns per page looked at in reclaim" if each.reclaim_ns else ""
+        for cost in report.origin["charges"]:
+            if cost.syscall_ns:
+                reclaim = f", {cost.reclaim_ns:,} ns per page looked at in reclaim" if cost.reclaim_ns else ""
                 yield Paragraph(
-                    f"Charged explicitly, so that time passes even in a loop: {each.syscall_ns:,} ns per "
-                    f"system call, {each.clock_read_ns:,} ns per reading of the clock, {each.yield_ns:,} ns "
+                    f"Charged explicitly, so that time passes even in a loop: {cost.syscall_ns:,} ns per "
+                    f"system call, {cost.clock_read_ns:,} ns per reading of the clock, {cost.yield_ns:,} ns "
                     f"per yield{reclaim}."
                 )
         covered = covered_words(report.results.snapshot)
@@ -222,12 +222,12 @@ def reproduce(report: Report) -> Iterator[Section]:
 
 def _trials(report: Report) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for each in report.results.readings:
-        if each.record is None:
-            rows.append((each.trial_id, each.problem, ""))
+    for reading in report.results.readings:
+        if reading.record is None:
+            rows.append((reading.trial_id, reading.problem, ""))
         else:
-            hashes = (each.record.spec_sha256[:16], each.record_sha256)
-            rows.append((each.trial_id, *(Cell(text, tone="code") for text in hashes)))
+            hashes = (reading.record.spec_sha256[:16], reading.record_sha256)
+            rows.append((reading.trial_id, *(Cell(text, tone="code") for text in hashes)))
     return Table(columns("trial", "specification", "result"), rows)
 
 

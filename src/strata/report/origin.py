@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.statistics.study import StudyResults
 from strata.units import NS_PER_S, format_duration, percent, times
-from strata.words import listed
+from strata.words import grouped, listed
 
 
 def command(study: StudySnapshot) -> str:
@@ -101,9 +101,7 @@ def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:
 
 def added_words(study: StudySnapshot) -> str:
     """The seeds added to each workload; empty where none were."""
-    under: dict[tuple[int, ...], list[str]] = {}
-    for workload, seeds in study.added_seeds.items():
-        under.setdefault(tuple(seeds), []).append(workload)
+    under = grouped((tuple(seeds), workload) for workload, seeds in study.added_seeds.items())
     under.pop((), None)
     if not under:
         return ""

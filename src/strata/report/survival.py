@@ -20,6 +20,7 @@ from strata.results.capabilities import Capabilities, Capability, PowerCutFindin
 from strata.statistics.study import CellResults as StudyCell
 from strata.statistics.study import StudyResults
 from strata.units import format_duration, times
+from strata.words import grouped
 
 TITLE: Final = "What failures did"
 _CUTS: Final = "Power cuts at drawn instants of the workloads' windows"
@@ -48,9 +49,7 @@ def survival_tables(found: Capabilities | None, results: StudyResults) -> list[T
 
 def _cuts_table(found: Capabilities) -> Table:
     """A row for each workload and stack, and for each workload that is not cut."""
-    cells: dict[tuple[str, str], list[PowerCutFinding]] = {}
-    for cut in found.cuts:
-        cells.setdefault((cut.workload, cut.stack), []).append(cut)
+    cells = grouped(((cut.workload, cut.stack), cut) for cut in found.cuts)
     heads = columns(
         *("workload", ("stack", "stack"), ("power cuts", "count", "power_cuts")),
         *(("sound after recovery", "text", "sound"), ("acknowledged", "count")),

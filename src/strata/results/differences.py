@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, get_args
 
 from strata.devices.kinds import KINDS
 from strata.files import read_plain
-from strata.model.trial import CellKey
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
+from strata.words import grouped
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = get_args(Area)
@@ -177,9 +177,7 @@ def _unit(key: str) -> str:
 
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
-    cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
-    for pair in pairs:
-        cells.setdefault(pair[0].trial.cell, []).append(pair)
+    cells = grouped((pair[0].trial.cell, pair) for pair in pairs)
     counts: dict[Change, int] = {}
     for seeds in cells.values():
         one, two = seeds[0]

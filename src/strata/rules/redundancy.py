@@ -12,7 +12,7 @@ from strata.model.stack import Stack
 from strata.model.study import Study
 from strata.model.warning import WARNINGS, ResultWarning
 from strata.units import MIB, format_size, percent
-from strata.words import listed
+from strata.words import grouped, listed
 
 # More than this of the disks' capacity is no rounding, and seldom meant. A judgement.
 _UNUSED_MAX: Final = 0.1
@@ -114,9 +114,7 @@ def _warnings(study: Study, stack: Stack) -> Iterator[tuple[str, str]]:
     lowest = _lowest(stack)
     if lowest is None or len(stack.devices) < 2:
         return
-    kinds: dict[str, list[str]] = {}
-    for device in stack.devices:
-        kinds.setdefault(study.devices[disk_of(device)].device.kind, []).append(device)
+    kinds = grouped((study.devices[disk_of(device)].device.kind, device) for device in stack.devices)
     if len(kinds) > 1:
         shown = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
         yield "mixed-members", f"{lowest.layer} joins devices of different kinds ({shown})"

@@ -30,7 +30,7 @@ from strata.results.record import StudySnapshot
 from strata.results.records import Attempt
 from strata.results.store import Reading, ResultsFolder
 from strata.runners.base import EventTail
-from strata.words import time_left
+from strata.words import grouped, time_left
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
@@ -78,9 +78,9 @@ class StudyNow:
 
     def cells(self) -> list[tuple[str, list[list[TrialNow]]]]:
         """A row per workload: for each stack its trials, by seed."""
-        found: dict[tuple[str, str], list[TrialNow]] = {}
-        for each in sorted(self.trials, key=lambda trial: trial.seed):
-            found.setdefault((each.stack, each.workload), []).append(each)
+        found = grouped(
+            ((each.stack, each.workload), each) for each in sorted(self.trials, key=lambda trial: trial.seed)
+        )
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:

@@ -23,6 +23,7 @@ from strata.statistics.interval import HALF_WIDTH_TARGET, PRACTICAL_ZONE, SEEDS_
 from strata.statistics.level import cached_method
 from strata.statistics.summary import MetricSummary, Series, summarize
 from strata.statistics.warnings import warnings_of
+from strata.words import grouped
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,11 @@ class StudyResults:
             yield record.fingerprint.model_copy(update=changed)
 
     def readings_of(self, stack: str, workload: str) -> list[Reading]:
-        return self._readings.get((stack, workload), [])
+        return self._readings.get(CellKey(stack, workload), [])
 
     @cached_property
-    def _readings(self) -> dict[tuple[str, str], list[Reading]]:
-        found: dict[tuple[str, str], list[Reading]] = {}
-        for reading in self.readings:
-            found.setdefault(reading.trial.cell, []).append(reading)
-        return found
+    def _readings(self) -> dict[CellKey, list[Reading]]:
+        return grouped((reading.trial.cell, reading) for reading in self.readings)
 
     def metrics(self, workload: str) -> list[MetricKind]:
         """The metrics that a workload yielded, headlines first; without a headline the first becomes one."""

@@ -87,15 +87,15 @@ def _trials(results: StudyResults, cell: CellResults) -> Iterator[ResultWarning]
 
 def _untouched(results: StudyResults, cell: CellResults) -> Iterator[ResultWarning]:
     """Structures in which the stacks differ, and whose cost the measured windows did not meet."""
-    for each in results.snapshot.untouched.get(CellKey(cell.stack, cell.workload), ()):
+    for part in results.snapshot.untouched.get(CellKey(cell.stack, cell.workload), ()):
         disks = [account for record in cell.records.values() for account in record.disks.values()]
         written = max(
             sum(account.get("write_bytes", 0) for account in record.disks.values())
             for record in cell.records.values()
         )
-        was_met = 0 < each.written_bytes_min <= written or any(a.get(each.counter, 0) for a in disks)
+        was_met = 0 < part.written_bytes_min <= written or any(a.get(part.counter, 0) for a in disks)
         if not was_met:
-            yield WARNINGS["too-small-study"].warning(each.text)
+            yield WARNINGS["too-small-study"].warning(part.text)
 
 
 def _seeds(cell: CellResults) -> Iterator[ResultWarning]:
@@ -144,11 +144,11 @@ def _alike(cell: CellResults, kind: MetricKind) -> Iterator[ResultWarning]:
 
 def _outliers(results: StudyResults, cell: CellResults, kind: MetricKind) -> Iterator[ResultWarning]:
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
-    for each in summary.outliers if summary is not None else ():
-        far = f"{each.ratio:.3g} times the median" if each.ratio is not None else "the median is 0"
+    for outlier in summary.outliers if summary is not None else ():
+        far = f"{outlier.ratio:.3g} times the median" if outlier.ratio is not None else "the median is 0"
         yield WARNINGS["outlier"].warning(
-            f"seed {each.seed} is far from the others in {kind.name}: {far}",
-            TRIAL=f"{cell.stack}.{cell.workload}.s{each.seed}",
+            f"seed {outlier.seed} is far from the others in {kind.name}: {far}",
+            TRIAL=f"{cell.stack}.{cell.workload}.s{outlier.seed}",
         )
 
 

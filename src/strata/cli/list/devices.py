@@ -44,7 +44,8 @@ def devices(  # noqa: PLR0917  typer makes options of them
     """List the modelled devices, or show one with its data sheet.
 
     Of one: its parameters, their sources, its data sheet. The data sheet is measured on the model when the
-    command runs, with fixed seeds, so it is the same everywhere.
+    command runs, with fixed seeds, so it is the same everywhere. As JSON the list has what it shows of each
+    device, and one device has everything.
 
     Examples:
         strata list devices
@@ -60,7 +61,9 @@ def devices(  # noqa: PLR0917  typer makes options of them
         raise StudyError("only one device is drawn or sized", place="DEVICE", remedy="name the device")
     found = [find_device(each) for each in bundled_devices()]
     if as_json:
-        print_json(devices=found)
+        rows = [(each.name, each.title, each.kind, each.capacity_bytes, _interface(each)) for each in found]
+        names = ("name", "title", "kind", "capacity_bytes", "interface")
+        print_json(devices=[dict(zip(names, row, strict=True)) for row in rows])
         return
     # Two lines a device, because a title does not fit beside the name and the interface.
     width = max(len(device.name) for device in found)
@@ -151,13 +154,13 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
     console.print()
     rows: list[tuple[str | None, ...]] = []
     sources: dict[str, bool] = {}
-    for each in ratings:
+    for rated in ratings:
         beside: tuple[str, str, str] = ("", "", "")
-        if each.published is not None and each.ratio is not None:
-            sources[each.published.source] = each.published.estimate
-            number = [*sources].index(each.published.source) + 1
-            beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
-        rows.append((each.title, significant(each.value), *beside[:2], unit_label(each.unit), beside[2]))
+        if rated.published is not None and rated.ratio is not None:
+            sources[rated.published.source] = rated.published.estimate
+            number = [*sources].index(rated.published.source) + 1
+            beside = (significant(float(rated.published.value)), f"{rated.ratio:.2f}", f"({number})")
+        rows.append((rated.title, significant(rated.value), *beside[:2], unit_label(rated.unit), beside[2]))
     figures = columns("data sheet", ("model", "figure"), ("published", "figure"), ("ratio", "figure"))
     console.print(terminal(Table((*figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):

@@ -16,6 +16,7 @@ from strata.model.trial import CellKey
 from strata.plan.aspects.aspect import Aspect, Combination
 from strata.plan.model import Plan
 from strata.plan.placement import LayerPlace, Placement
+from strata.words import grouped
 
 _AGAIN = "again"
 
@@ -106,11 +107,8 @@ def sharing(plans: Iterable[Plan]) -> list[list[CellKey]]:
 
     Cells that prepare in the boot that measures are in no group.
     """
-    groups: dict[bytes, list[CellKey]] = {}
-    for plan in plans:
-        if parts := parts_of(plan):
-            groups.setdefault(parts[0].to_json(), []).append(plan.trial.key.cell)
-    return list(groups.values())
+    prepared = ((parts_of(plan), plan.trial.key.cell) for plan in plans)
+    return list(grouped((parts[0].to_json(), cell) for parts, cell in prepared if parts).values())
 
 
 def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
