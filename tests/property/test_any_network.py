@@ -79,7 +79,7 @@ def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> li
     ios = (ctypes.c_void_p * len(disks))(*(ctypes.addressof(each.io) for each in asked))
     if library().strata_disk_open_lists(handles, ios, len(disks)) < 0:
         raise ValueError("the queue was full")
-    return [each.trace for each in asked]
+    return [each.trace(0) for each in asked]
 
 
 @given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))

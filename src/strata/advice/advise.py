@@ -10,7 +10,6 @@ from typing import Final
 from strata.advice.evidence import (
     MEANS,
     Evidence,
-    Mean,
     Scorer,
     counting_workloads,
     cuts_under,
@@ -66,7 +65,7 @@ class _Adviser:
         evidence = evidence_of(self._results, use, left, self._scorer)
         standings: tuple[Standing, ...] = ()
         if len(evidence.stacks) > 1 and evidence.covered >= COVERAGE_MIN and evidence.parts:
-            standings = self._standings(use, evidence)
+            standings = self._standings(evidence)
         conclusion = _conclusion(standings, len(left))
         front = [each for each in standings if each.in_front]
         leaders = tuple(each.stack for each in front) if conclusion != "too few seeds" else ()
@@ -95,8 +94,8 @@ class _Adviser:
             worse=tuple(each for stack in leaders for each in self._worse(stack, evidence)),
             apart=tuple(self._apart(leaders, evidence)) if conclusion != "clear" else (),
             unprobed=unprobed,
-            baseline=self._scorer.baseline(evidence.stacks) if standings else None,
-            weightings=self._weightings(evidence) if standings else {},
+            baseline=evidence.baseline if standings else None,
+            weightings=evidence.weightings() if standings else {},
             warnings=tuple(
                 warning
                 for stack in leaders
@@ -152,12 +151,10 @@ class _Adviser:
             if leader is None or both is None or not seeds or both.covered < COVERAGE_MIN:
                 yield out
                 continue
-            price = self._scorer.against(
-                *(use.name, stack, leader), baseline=leader, parts=both.parts, seeds=seeds, mean="arithmetic"
-            )
+            price = replace(both, weighed_by=leader).against(stack, leader)
             yield replace(out, price=price if price.gain > 1 else None)
 
-    def _standings(self, use: Use, evidence: Evidence) -> tuple[Standing, ...]:
+    def _standings(self, evidence: Evidence) -> tuple[Standing, ...]:
         """The stacks' places: the leader, then the others by their scores against it.
 
         If the stacks in front share more seeds than all stacks do, these seeds decide between them.
@@ -166,49 +163,29 @@ class _Adviser:
         seeds = evidence.common_seeds(stacks)
         if not seeds:
             return ()
-        found = self._against(use, self._best(stacks, evidence, seeds), evidence)
+        found = self._against(_best(stacks, evidence, seeds), evidence)
         front = [each.stack for each in found if each.in_front]
         shared = evidence.common_seeds(front)
         if len(front) > 1 and len(shared) > len(seeds):
-            found = self._against(use, self._best(front, evidence, shared), evidence)
+            found = self._against(_best(front, evidence, shared), evidence)
         if any(each.gain_interval is None for standing in found for each in standing.means):
             return found
-        baseline = self._scorer.baseline(stacks)
-        shares = self._scorer.best_shares(stacks, baseline, evidence.parts, seeds)
+        shares = evidence.best_shares()
         return tuple(replace(each, best_share=shares[each.stack]) for each in found)
 
-    def _best(self, stacks: Sequence[str], evidence: Evidence, seeds: Sequence[int]) -> str:
-        baseline = self._scorer.baseline(evidence.stacks)
-        estimates = self._scorer.estimates(stacks, baseline, evidence.parts, seeds)
-        return min(stacks, key=lambda stack: estimates[stack])
-
-    def _against(self, use: Use, leader: str, evidence: Evidence) -> tuple[Standing, ...]:
+    def _against(self, leader: str, evidence: Evidence) -> tuple[Standing, ...]:
         """All stacks' scores against the leader's, each over the common seeds of the two."""
-        parts, baseline = evidence.parts, self._scorer.baseline(evidence.stacks)
-
-        common = evidence.common_seeds(evidence.stacks)
-        families = {
-            mean: self._scorer.family(evidence.stacks, baseline, parts, common, mean) for mean in MEANS
-        }
-
-        def against(stack: str, lower: str, mean: Mean) -> Comparison:
-            seeds, family = evidence.common_seeds([stack, lower]), families[mean]
-            return self._scorer.against(
-                use.name, stack, lower, baseline=baseline, parts=parts, seeds=seeds, mean=mean, family=family
-            )
-
+        families = {mean: evidence.family(mean) for mean in MEANS}
         found = []
         for stack in evidence.stacks:
-            is_leader = stack == leader
-            score, geometric = (None if is_leader else against(stack, leader, mean) for mean in MEANS)
-            waiting = against(stack, baseline, "arithmetic").ratio.ratio
+            score, geometric = (
+                None if stack == leader else evidence.against(stack, leader, mean, families[mean])
+                for mean in MEANS
+            )
+            waiting = evidence.against(stack, evidence.baseline, family=families["arithmetic"]).ratio.ratio
             measured = tuple(self._evidence(stack, leader, evidence))
             found.append(Standing(stack, waiting, score, geometric, None, measured))
         return tuple(sorted(found, key=lambda each: each.score.ratio.ratio if each.score else 0.0))
-
-    def _weightings(self, evidence: Evidence) -> dict[str, float]:
-        stacks, baseline = evidence.stacks, self._scorer.baseline(evidence.stacks)
-        return self._scorer.weightings(stacks, baseline, evidence.parts, evidence.common_seeds(stacks))
 
     def _evidence(self, stack: str, leader: str, evidence: Evidence) -> Iterator[Comparison]:
         for part in evidence.parts if stack != leader and self._evidence_wanted else ():
@@ -245,6 +222,11 @@ class _Adviser:
                 if compared is not None and compared.verdict == "worse":
                     yield Worse(part, compared)
                     break
+
+
+def _best(stacks: Sequence[str], evidence: Evidence, seeds: Sequence[int]) -> str:
+    estimates = evidence.estimates(stacks, seeds)
+    return min(stacks, key=lambda stack: estimates[stack])
 
 
 def _kept_words(cuts: Sequence[PowerCutFinding]) -> str:

@@ -116,99 +116,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Scores of a study's stacks, kept for several uses."""
+    """Levels and comparisons of a study's stacks, kept for several uses."""
 
     results: StudyResults
-
-    def baseline(self, stacks: Sequence[str]) -> str:
-        """The stack whose waiting the weights divide: the study's reference, if it is among ``stacks``."""
-        return self.results.reference if self.results.reference in stacks else stacks[0]
 
     def seeds(self, stack: str, part: Part) -> frozenset[int]:
         """The seeds with a part's metric on a stack, above zero as a ratio needs."""
         values = self.results.cells[stack, part.workload].series(part.kind.name).values
         return frozenset(seed for seed, value in values.items() if value > 0)
 
-    def score(
-        self, stack: str, baseline: str, parts: Iterable[Part], seeds: Sequence[int], mean: Mean
-    ) -> Score:
-        """A stack's score over these seeds, all of which it must have."""
-        return Score([(each.share, self._time(stack, baseline, each, seeds)) for each in parts], mean)
-
-    def _time(self, stack: str, baseline: str, part: Part, seeds: Sequence[int]) -> Time:
-        sign, own = (1.0 if part.kind.better == "lower" else -1.0), sorted(self.seeds(baseline, part))
-        metric = part.workload, part.kind.name
-        of_baseline = self._level(baseline, *metric, tuple(own)).log_at(once(len(own)))
-        return Time(self._level(stack, *metric, tuple(seeds)), sign, sign * float(of_baseline[0]))
-
     @cached_method
-    def _level(self, stack: str, workload: str, metric: str, seeds: tuple[int, ...]) -> Remembered:
+    def level(self, stack: str, workload: str, metric: str, seeds: tuple[int, ...]) -> Remembered:
         return Remembered(self.results.cells[stack, workload].series(metric).level(list(seeds)))
-
-    def estimates(
-        self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int]
-    ) -> dict[str, float]:
-        """The waiting on each stack relative to the baseline."""
-        scores = {stack: self.score(stack, baseline, parts, seeds, "arithmetic") for stack in stacks}
-        return {stack: estimate(score, len(seeds)) for stack, score in scores.items()}
-
-    def best_shares(
-        self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int]
-    ) -> dict[str, float]:
-        """The share of the resamples of the seeds in which each stack leads."""
-        drawn = resamples(len(seeds))
-        scores = (self.score(stack, baseline, parts, seeds, "arithmetic") for stack in stacks)
-        leads = _leads(np.stack([score.at(drawn.positions) for score in scores])) @ drawn.shares
-        return dict(zip(stacks, map(float, leads), strict=True))
-
-    def weightings(
-        self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int]
-    ) -> dict[str, float]:
-        """The share of weightings, drawn from a Dirichlet distribution about the stated one, led by each."""
-        names = list(dict.fromkeys(part.weight for part in parts))
-        stated = np.array([sum(part.share for part in parts if part.weight == name) for name in names])
-        drawn = np.random.default_rng(_WEIGHTINGS_SEED).dirichlet(_CONCENTRATION * stated, _WEIGHTINGS)
-        places = [names.index(part.weight) for part in parts]
-        within = np.array([part.share for part in parts]) / stated[places]
-        everything = once(len(seeds))
-        times = np.array(
-            [
-                [float(self._time(stack, baseline, part, seeds).log_at(everything)[0]) for part in parts]
-                for stack in stacks
-            ]
-        )
-        leads = _leads(np.exp(times) @ (drawn[:, places] * within).T).mean(axis=1)
-        return dict(zip(stacks, map(float, leads), strict=True))
-
-    def against(
-        self,
-        use: str,
-        stack: str,
-        leader: str,
-        *,
-        baseline: str,
-        parts: Sequence[Part],
-        seeds: Sequence[int],
-        mean: Mean,
-        family: Family | None = None,
-    ) -> Comparison:
-        """A stack's score against the leader's, in the family of `family`: above 1 is a longer time."""
-
-        def side(name: str) -> CellSeries:
-            cells = [self.results.series(CellKey(name, part.workload), part.kind) for part in parts]
-            score = partial(self.score, name, baseline, parts, mean=mean)
-            alike = all(cell.series.alike for cell in cells)
-            return CellSeries.joined(use, name, cells, Scores(score, tuple(seeds), alike))
-
-        found = judge(_SCORES[mean], side(stack), side(leader), family=family)
-        assert found is not None  # scores are positive, and `seeds` are those of both
-        return found
-
-    def family(
-        self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int], mean: Mean
-    ) -> Family | None:
-        """What the scores have in common: the leader is chosen by them, so their intervals hold together."""
-        return family_among(len(seeds), [self.score(each, baseline, parts, seeds, mean) for each in stacks])
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
         cells = CellKey(stack, part.workload), CellKey(baseline, part.workload)
@@ -224,26 +143,96 @@ def _leads(waiting: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The results that count for a use.
+    """The results that count for a use, and the scores of the stacks by them.
 
     Attributes:
         stacks: The stacks that have all parts, in the study's order; ``out`` has the others.
         seeds: By stack, the seeds with all parts.
+        weighed_by: The stack whose time the weights divide; None: the study's reference, or the first.
     """
 
+    use: Use
+    scorer: Scorer
     coverage: tuple[Coverage, ...]
     parts: tuple[Part, ...]
     stacks: tuple[str, ...]
     out: tuple[Excluded, ...]
     seeds: Mapping[str, frozenset[int]]
+    weighed_by: str | None = None
 
     @property
     def covered(self) -> float:
         return sum(each.share for each in self.coverage if each.workloads)
 
+    @property
+    def baseline(self) -> str:
+        reference = self.scorer.results.reference
+        return self.weighed_by or (reference if reference in self.stacks else self.stacks[0])
+
     def common_seeds(self, stacks: Sequence[str]) -> list[int]:
         each = [self.seeds[stack] for stack in stacks]
         return sorted(frozenset.intersection(*each)) if each else []
+
+    def _score(self, stack: str, seeds: Sequence[int], mean: Mean = "arithmetic") -> Score:
+        """A stack's score over these seeds. The stack must have results of every seed."""
+        return Score([(part.share, self._time(stack, part, seeds)) for part in self.parts], mean)
+
+    def _time(self, stack: str, part: Part, seeds: Sequence[int]) -> Time:
+        sign, metric = (1.0 if part.kind.better == "lower" else -1.0), (part.workload, part.kind.name)
+        own = tuple(sorted(self.scorer.seeds(self.baseline, part)))
+        of_baseline = self.scorer.level(self.baseline, *metric, own).log_at(once(len(own)))
+        return Time(self.scorer.level(stack, *metric, tuple(seeds)), sign, sign * float(of_baseline[0]))
+
+    def estimates(self, stacks: Sequence[str], seeds: Sequence[int]) -> dict[str, float]:
+        """The waiting on each stack relative to the baseline."""
+        return {stack: estimate(self._score(stack, seeds), len(seeds)) for stack in stacks}
+
+    def best_shares(self) -> dict[str, float]:
+        """The share of the resamples of the common seeds in which each stack leads."""
+        seeds = self.common_seeds(self.stacks)
+        drawn = resamples(len(seeds))
+        levels = [self._score(stack, seeds).at(drawn.positions) for stack in self.stacks]
+        return dict(zip(self.stacks, map(float, _leads(np.stack(levels)) @ drawn.shares), strict=True))
+
+    def weightings(self) -> dict[str, float]:
+        """The share of weightings, drawn from a Dirichlet distribution about the stated one, led by each."""
+        seeds = self.common_seeds(self.stacks)
+        names = list(dict.fromkeys(part.weight for part in self.parts))
+        stated = np.array([sum(part.share for part in self.parts if part.weight == name) for name in names])
+        drawn = np.random.default_rng(_WEIGHTINGS_SEED).dirichlet(_CONCENTRATION * stated, _WEIGHTINGS)
+        places = [names.index(part.weight) for part in self.parts]
+        within = np.array([part.share for part in self.parts]) / stated[places]
+        times = np.array(
+            [
+                [float(self._time(stack, part, seeds).log_at(once(len(seeds)))[0]) for part in self.parts]
+                for stack in self.stacks
+            ]
+        )
+        leads = _leads(np.exp(times) @ (drawn[:, places] * within).T).mean(axis=1)
+        return dict(zip(self.stacks, map(float, leads), strict=True))
+
+    def family(self, mean: Mean = "arithmetic") -> Family | None:
+        """What the scores have in common: the leader is chosen by them, so their intervals hold together."""
+        seeds = self.common_seeds(self.stacks)
+        return family_among(len(seeds), [self._score(stack, seeds, mean) for stack in self.stacks])
+
+    def against(
+        self, stack: str, leader: str, mean: Mean = "arithmetic", family: Family | None = None
+    ) -> Comparison:
+        """A stack's score against the leader's over their common seeds: above 1 is a longer time."""
+        seeds = tuple(self.common_seeds([stack, leader]))
+
+        def side(name: str) -> CellSeries:
+            cells = [
+                self.scorer.results.series(CellKey(name, each.workload), each.kind) for each in self.parts
+            ]
+            alike = all(cell.series.alike for cell in cells)
+            scores = Scores(partial(self._score, name, mean=mean), seeds, alike)
+            return CellSeries.joined(self.use.name, name, cells, scores)
+
+        found = judge(_SCORES[mean], side(stack), side(leader), family=family)
+        assert found is not None  # scores are positive, and `seeds` are those of both
+        return found
 
 
 def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: Scorer) -> Evidence:
@@ -264,7 +253,7 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
         for stack in stacks
         if kept and stack not in ranked
     )
-    return Evidence(_coverage(use, fitting, parts), tuple(parts), tuple(ranked), out, seeds)
+    return Evidence(use, scorer, _coverage(use, fitting, parts), tuple(parts), tuple(ranked), out, seeds)
 
 
 def _coverage(use: Use, fitting: Mapping[str, Sequence[str]], parts: Iterable[Part]) -> tuple[Coverage, ...]:

@@ -27,8 +27,8 @@ class Rivalry:
     leaders: tuple[str, ...]
     stacks: tuple[str, ...]
 
-    def evidence(self, results: StudyResults, scorer: Scorer) -> Evidence:
-        return evidence_of(results, self.use, self.stacks, scorer)
+    def evidence(self, results: StudyResults) -> Evidence:
+        return evidence_of(results, self.use, self.stacks, Scorer(results))
 
     def best_two(self, score: Mapping[str, float]) -> tuple[str, str]:
         """The best of the leaders, and the best of the others."""
@@ -38,36 +38,26 @@ class Rivalry:
 
     def compared(self, results: StudyResults) -> Comparison | None:
         """The time of the best other stack against that of the best leader; None: one has no numbers."""
-        scorer = Scorer(results)
-        evidence = self.evidence(results, scorer)
-        stacks, parts = evidence.stacks, evidence.parts
-        common = evidence.common_seeds(stacks)
-        if not common or len({stack in self.leaders for stack in stacks}) < 2:
+        evidence = self.evidence(results)
+        common = evidence.common_seeds(evidence.stacks)
+        if not common or len({stack in self.leaders for stack in evidence.stacks}) < 2:
             return None
-        baseline = scorer.baseline(stacks)
-        leader, rival = self.best_two(scorer.estimates(stacks, baseline, parts, common))
-        return scorer.against(
-            *(self.use.name, rival, leader),
-            baseline=baseline,
-            parts=parts,
-            seeds=common,
-            mean="arithmetic",
-            family=scorer.family(stacks, baseline, parts, common, "arithmetic"),
-        )
+        leader, rival = self.best_two(evidence.estimates(evidence.stacks, common))
+        alike = replace(evidence, seeds=dict.fromkeys(evidence.stacks, frozenset(common)))
+        return alike.against(rival, leader, family=alike.family())
 
     def by_weights(self, results: StudyResults) -> tuple[list[Uncertain], list[Tried]]:
         """Each weight as a quantity, and the shares tried; the other weights keep their proportions."""
-        scorer = Scorer(results)
-        evidence = self.evidence(results, scorer)
-        baseline, seeds = scorer.baseline(evidence.stacks), evidence.common_seeds(evidence.stacks)
+        evidence = self.evidence(results)
+        seeds = evidence.common_seeds(evidence.stacks)
 
         def tried(weight: Uncertain, share: float) -> Tried:
             factors = share / weight.stated, (1 - share) / (1 - weight.stated)
-            parts = [
+            parts = tuple(
                 replace(part, share=part.share * factors[_quantity(part.weight) != weight.quantity])
                 for part in evidence.parts
-            ]
-            score = scorer.estimates(evidence.stacks, baseline, parts, seeds)
+            )
+            score = replace(evidence, parts=parts).estimates(evidence.stacks, seeds)
             leader, rival = self.best_two(score)
             level = score[rival] / score[leader]
             compared = Compared(workload=self.use.name, stack=rival, against=leader, level=level)

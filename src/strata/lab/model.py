@@ -217,13 +217,17 @@ class ModelledDisk:
         """
         start_ns = self.now_ns if start_ns is None else start_ns
         arrival = np.zeros(np.size(sectors), np.uint64)
-        return self._run(ops, sectors, lengths, arrival, flags, start_ns=start_ns, depth=depth)
+        asked = _Asked(self._capacity_sectors, ops, sectors, lengths, arrival, flags)
+        return asked.trace(
+            library().strata_disk_closed_loop(self._handle, ctypes.byref(asked.io), start_ns, depth)
+        )
 
     def arrivals(
         self, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, *, flags: Any = None
     ) -> ModelTrace:
         """Submit each I/O at its time, which must not decrease; raise ValueError at a full queue."""
-        return self._run(ops, sectors, lengths, np.array(arrival_ns, np.uint64), flags, start_ns=0, depth=0)
+        asked = _Asked(self._capacity_sectors, ops, sectors, lengths, arrival_ns, flags)
+        return asked.trace(library().strata_disk_open_list(self._handle, ctypes.byref(asked.io)))
 
     def replay(
         self, ops: Any, sectors: Any, lengths: Any, delay_ns: Any, after: Any, *, flags: Any = None
@@ -233,48 +237,24 @@ class ModelledDisk:
         The delay of an I/O that waits for none is on the disk's clock. Raises ValueError if one waits for a
         later one.
         """
-        delay = np.array(delay_ns, np.uint64)
-        return self._run(ops, sectors, lengths, delay, flags, start_ns=0, depth=0, after=after)
+        asked = _Asked(self._capacity_sectors, ops, sectors, lengths, delay_ns, flags)
+        waits = np.ascontiguousarray(after, np.uint64)
+        done = library().strata_disk_replay(self._handle, ctypes.byref(asked.io), waits.ctypes.data)
+        return asked.trace(done, "an I/O waits for one that comes after it")
 
     def join(self, other: ModelledDisk) -> None:
         """Share the limits of the machine with another volume in the network that names the same one."""
         library().strata_disk_join(self._handle, other._handle)
         self._joined = other  # it must last longer
 
-    def _run(
-        self,
-        ops: Any,
-        sectors: Any,
-        lengths: Any,
-        arrival: Counts,
-        flags: Any,
-        *,
-        start_ns: int,
-        depth: int,
-        after: Any = None,
-    ) -> ModelTrace:
-        asked = _Asked(self._capacity_sectors, ops, sectors, lengths, arrival, flags)
-        io = asked.io
-        if after is not None:
-            waits = np.ascontiguousarray(after, np.uint64)
-            done = library().strata_disk_replay(self._handle, ctypes.byref(io), waits.ctypes.data)
-            if done < 0:
-                raise ValueError("an I/O waits for one that comes after it")
-        elif depth:
-            done = library().strata_disk_closed_loop(self._handle, ctypes.byref(io), start_ns, depth)
-        else:
-            done = library().strata_disk_open_list(self._handle, ctypes.byref(io))
-        if done < 0:
-            raise ValueError("the queue was full")
-        return asked.trace
-
 
 class _Asked:
     """A list of I/O as the library takes it, and the room for its outcome."""
 
     def __init__(  # noqa: PLR0917
-        self, capacity_sectors: int, ops: Any, sectors: Any, lengths: Any, arrival: Counts, flags: Any
+        self, capacity_sectors: int, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, flags: Any
     ) -> None:
+        arrival = np.array(arrival_ns, np.uint64)
         count = len(arrival)
         op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
         sector = np.array(sectors, np.uint64).reshape(count)
@@ -287,8 +267,10 @@ class _Asked:
         self._arrays = (op, flag, sector, length, arrival, complete, parts, order)
         self.io = _List(count, *(array.ctypes.data for array in self._arrays))
 
-    @property
-    def trace(self) -> ModelTrace:
+    def trace(self, done: int, refusal: str = "the queue was full") -> ModelTrace:
+        """The outcome, if the library has ``done`` it. Raises ValueError."""
+        if done < 0:
+            raise ValueError(refusal)
         arrival, complete, parts, order = self._arrays[4:]
         return ModelTrace(arrival, complete, parts, order[order < len(order)])
 

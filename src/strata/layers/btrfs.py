@@ -175,18 +175,11 @@ class Btrfs(Filesystem):
                 remedy="leave out `compression` or `cow`",
                 key="compression",
             )
-        if level is not None and level_max is None:
-            yield Diagnostic(
-                f'there are no levels of compression "{self.compression}"',
-                remedy="leave the key out",
-                key="compression_level",
-            )
-        elif level is not None and level > (level_max or 0):
-            yield Diagnostic(
-                f"{self.compression} has no level {level}",
-                remedy=f"write one from 1 to {level_max}",
-                key="compression_level",
-            )
+        if level is not None and level > (level_max or 0):
+            lacking = f"no level {level}" if level_max else "no levels"
+            cause = f'compression "{self.compression}" has {lacking}'
+            remedy = f"write one from 1 to {level_max}" if level_max else "leave the key out"
+            yield Diagnostic(cause, remedy=remedy, key="compression_level")
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""

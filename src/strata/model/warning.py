@@ -15,6 +15,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from strata.model.step import BEFORE_LOAD, Phase
+from strata.words import grouped
 
 Verdict = Literal["yes", "no", "unknown"]
 
@@ -358,31 +359,24 @@ def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, c
 
 
 def _denials(trials: Iterable[Iterable[Check]], counts: Callable[[WarningKind], bool]) -> list[str]:
-    each = [list(checks) for checks in trials]
-    kinds = ((check, kind_of_check(check.name)) for checks in each for check in checks)
-    denied = Counter(check.denial for check, kind in kinds if check.verdict == "no" and counts(kind))
-    return [why for why, count in denied.items() if 2 * count >= len(each)]
+    seeds = [[check for check in checks if check.verdict == "no"] for checks in trials]
+    denied = Counter(no.denial for checks in seeds for no in checks if counts(kind_of_check(no.name)))
+    return [why for why, count in denied.items() if 2 * count >= len(seeds)]
 
 
 def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]:
     """The warnings of a cell's checks that say "no" or cannot tell, with the share of the seeds."""
     seeds = [list(checks) for checks in trials]
-    found: dict[tuple[str, str | None, Verdict], list[Check]] = {}
-    for each in seeds:
-        for check in each:
-            if check.verdict != "yes":
-                found.setdefault((check.name, check.tenant, check.verdict), []).append(check)
+    doubts = (check for checks in seeds for check in checks if check.verdict != "yes")
     warnings = []
-    for (name, _, verdict), checks in found.items():
-        kind, first = kind_of_check(name), checks[0]
-        share = "" if len(checks) == len(seeds) else f"{len(checks)} of {len(seeds)} seeds"
+    for alike in grouped(((check.name, check.tenant, check.verdict), check) for check in doubts).values():
+        first, kind = alike[0], kind_of_check(alike[0].name)
+        share = "" if len(alike) == len(seeds) else f"{len(alike)} of {len(seeds)} seeds"
         where = share and f" in {share}"
-        if verdict == "no":
+        text = f"{first.question.rstrip('?')}: the check cannot tell{where}: {first.detail}"
+        found = ResultWarning("unknown-check", text, kind.unknown_remedy, share=share)
+        if first.verdict == "no":
             text = f"{first.denial}{where}: {first.detail}"
-            warnings.append(
-                ResultWarning(kind.code, text, kind.remedy, kind.grave, denial=first.denial, share=share)
-            )
-        else:
-            text = f"{first.question.rstrip('?')}: the check cannot tell{where}: {first.detail}"
-            warnings.append(ResultWarning("unknown-check", text, kind.unknown_remedy, share=share))
+            found = ResultWarning(kind.code, text, kind.remedy, kind.grave, denial=first.denial, share=share)
+        warnings.append(found)
     return warnings

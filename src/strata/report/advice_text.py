@@ -135,12 +135,9 @@ def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
             yield title, text
 
 
-def _takes(standing: Standing) -> str:
-    """A stack's weighted mean time against the leader's: ``1.16 × (95 % interval 1.14 to 1.19)``."""
-    return _ratio(_score(standing))
-
-
-def _ratio(score: Comparison) -> str:
+def _ratio(score: Comparison | None) -> str:
+    """``1.16 × (95 % interval 1.14 to 1.19)``."""
+    assert score is not None
     return Times(score.ratio.ratio, score.ratio.interval, is_named=True).text
 
 
@@ -172,7 +169,7 @@ def _sure(advice: Advice) -> str:
             leader, nearest = advice.standings[:2]
             return (
                 f"Over {_score(nearest).ratio.n} seeds, in weighted mean time (lower is better), "
-                f"{nearest.stack}, the next, takes {_takes(nearest)} as long as {leader.stack}"
+                f"{nearest.stack}, the next, takes {_ratio(nearest.score)} as long as {leader.stack}"
                 f"{_geometric([nearest])}."
             )
         case "the means disagree":
@@ -233,8 +230,8 @@ def _interval(interval: Interval | None, unit: str) -> str:
 def _slower(advice: Advice, standings: Sequence[Standing], note: str = "") -> str:
     """``In weighted mean time, xfs takes 1.02 × (…) as long as ext4, and zfs 1.3 × (…)``."""
     first, *others = _nearest(standings)
-    shown = [f"{first.stack} takes {_takes(first)} as long as {advice.standings[0].stack}"]
-    shown += [f"{each.stack} {_takes(each)}" for each in others]
+    shown = [f"{first.stack} takes {_ratio(first.score)} as long as {advice.standings[0].stack}"]
+    shown += [f"{each.stack} {_ratio(each.score)}" for each in others]
     left = len(standings) - len(shown)
     more = f"; {left} more take longer" if left else ""
     return f"In weighted mean time{note}, {listed(shown)}{more}"

@@ -79,11 +79,9 @@ class PowerCutFinding(Frozen):
     @property
     def durability_held(self) -> bool | None:
         """Whether everything acknowledged was there again; None: nobody can say."""
-        if self.verdict in ("unknown", "failed"):
+        if self.verdict in ("unknown", "failed") or (self.verdict == "sound" and self.lost is None):
             return None
-        if self.verdict != "sound" or self.lost:
-            return False
-        return None if self.lost is None else True
+        return self.verdict == "sound" and not self.lost
 
 
 def mean_recovery_ns(cuts: Sequence[PowerCutFinding]) -> float | None:

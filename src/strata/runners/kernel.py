@@ -56,9 +56,7 @@ class HostKernel(Machine):
         for module in prerequisites.modules:
             if not self._is_loaded(module) and not self._can_load(module):
                 yield f"the kernel has no module {module}"
-        for feature in prerequisites.features:
-            if (lacking := self._lacking(feature)) is not None:
-                yield lacking
+        yield from filter(None, map(self._lacking, prerequisites.features))
 
     def load(self, prerequisites: Prerequisites) -> None:
         """Load the modules that a plan needs and that do not load on first use.
@@ -109,9 +107,8 @@ class HostKernel(Machine):
 
     def _lacking_dm(self, target: str) -> str | None:
         listed = self.call("dmsetup", "targets")
-        if listed.returncode == 0 and target in {
-            line.partition(" ")[0] for line in listed.stdout.splitlines()
-        }:
+        known = [line.partition(" ")[0] for line in listed.stdout.splitlines()]
+        if listed.returncode == 0 and target in known:
             return None
         # The module of the target itself; a target that is none of a module's own is the device mapper's.
         if self._can_load(f"dm-{target}") or (target in {"linear", "striped"} and self._can_load("dm-mod")):
@@ -148,17 +145,13 @@ class HostKernel(Machine):
 
     def _option(self, name: str) -> str | None:
         """``y``, ``m`` or ``n`` of the kernel's configuration; None if it is not available."""
-        lines = self._configuration().splitlines()
-        if not lines:
-            return None
-        start = f"CONFIG_{name}="
-        return next((line.removeprefix(start) for line in lines if line.startswith(start)), "n")
-
-    def _configuration(self) -> str:
         if packed := self.content("proc/config.gz"):
-            return gzip.decompress(packed).decode()
-        release = self.text("proc/sys/kernel/osrelease")
-        return self.text(f"boot/config-{release}") or self.text(f"lib/modules/{release}/config")
+            stated = gzip.decompress(packed).decode()
+        else:
+            release = self.text("proc/sys/kernel/osrelease")
+            stated = self.text(f"boot/config-{release}") or self.text(f"lib/modules/{release}/config")
+        found = re.search(rf"^CONFIG_{name}=(.*)$", stated, re.MULTILINE)
+        return found[1] if found else "n" if stated else None
 
     def _module_to_load(self, feature: str) -> str | None:
         """The module of a feature that does not load on first use."""
@@ -233,15 +226,13 @@ def note_parameters(plan: Plan, path: Path, kernel: HostKernel) -> None:
     """Note the current values of the parameters that a plan sets. Raises LabError if that fails."""
     noted = {}
     for file in parameters_set(plan):
-        was = kernel.text(file)
-        if was:
+        if was := kernel.text(file):
             # 0 means that ZFS chooses the limit, when it is loaded: set later it changes nothing.
             limits = [words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]]
             noted[file] = {"was": was, "back": limits[0] if limits and file == _ARC_MAX else was}
-    if not noted:
-        return
-    with explained(path, "note the modules' parameters", LabError):
-        (path / PARAMETERS_NAME).write_text(json.dumps(noted))
+    if noted:
+        with explained(path, "note the modules' parameters", LabError):
+            (path / PARAMETERS_NAME).write_text(json.dumps(noted))
 
 
 def set_back(path: Path, kernel: HostKernel) -> list[str]:

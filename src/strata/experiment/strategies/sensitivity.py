@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Final
 
-from strata.advice.evidence import Scorer
 from strata.advice.model import Advice
 from strata.advice.rivals import Rivalry, rivalry
 from strata.errors import StudyError
@@ -65,7 +64,7 @@ class Sensitivity:
 
     @cached_property
     def cells(self) -> Cells:
-        evidence = self.rivalry.evidence(self.results, Scorer(self.results))
+        evidence = self.rivalry.evidence(self.results)
         workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
         seeds = evidence.common_seeds(evidence.stacks)[: self.seeds_max]
         return Cells(self.rivalry.stacks, workloads, seeds)

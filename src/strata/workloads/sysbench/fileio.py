@@ -224,10 +224,8 @@ class SysbenchFileio(LogsThroughput, Workload):
         yield from space_diagnostics("files", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        folder = context.step(
-            "fileio-folder", "prepare", "Make the folder of the files", ("mkdir", _folder(context))
-        )
-        steps = [folder]
+        make = ("mkdir", _folder(context))
+        steps = [context.step("fileio-folder", "prepare", "Make the folder of the files", make)]
         if self._setting("mode") != "seqwr":
             title = f"Make {self.files} files of {describe_size(self.size_bytes // self.files)}"
             limit_ns = _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S
@@ -241,17 +239,14 @@ class SysbenchFileio(LogsThroughput, Workload):
         return [*steps, self._load(context, "measure", self.duration_ns)]
 
     def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
-        requests = self.size_bytes // self._block_bytes
+        shown = ("--histogram=on", "--report-interval=1", "run")
         if time_ns is None:
-            amount = ("--time=0", f"--events={requests}")
+            requests = self.size_bytes // self._block_bytes
             limit_ns = _SLACK_NS + requests // _REQUESTS_PER_S_MIN * NS_PER_S
-            title = f"Measure {requests} requests"
-        else:
-            amount = (f"--time={time_ns // NS_PER_S}", "--events=0")
-            limit_ns = 2 * _SLACK_NS + time_ns
-            title = window_title(phase, time_ns)
-        shown = ("--histogram=on", "--report-interval=1")
-        return self._sysbench(context, phase, title, limit_ns, *amount, *shown, "run")
+            amount, title = ("--time=0", f"--events={requests}"), f"Measure {requests} requests"
+            return self._sysbench(context, phase, title, limit_ns, *amount, *shown)
+        amount, title = (f"--time={time_ns // NS_PER_S}", "--events=0"), window_title(phase, time_ns)
+        return self._sysbench(context, phase, title, 2 * _SLACK_NS + time_ns, *amount, *shown)
 
     def _sysbench(
         self, context: WorkloadContext, phase: Phase, title: str, limit_ns: int, *words: str
@@ -273,11 +268,10 @@ class SysbenchFileio(LogsThroughput, Workload):
             "rand-seed": context.derived_seed(phase) or 1,
         }
         argv = ("sysbench", "fileio", *option_words(options), *words)
-        folder = _folder(context)
         # With a line a second.
         output_bytes = max(OUTPUT_LIMIT_BYTES, limit_ns // NS_PER_S * _LINE_BYTES)
-        more = {"time_limit_ns": limit_ns, "output_limit_bytes": output_bytes}
-        return context.step(f"fileio-{phase}", phase, title, argv, cwd=folder, **more)
+        limits = {"time_limit_ns": limit_ns, "output_limit_bytes": output_bytes}
+        return context.step(f"fileio-{phase}", phase, title, argv, cwd=_folder(context), **limits)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         text = outputs.step(_MEASURE).stdout
