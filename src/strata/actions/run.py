@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from strata.actions.sharing import shared_store
 from strata.bundled import project_root
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
@@ -54,12 +55,14 @@ class Listener:
         counting: Follows a number of like things: of their description and number it makes the function that
             is called with a sentence about each.
         say: Is given the sentences of a search.
+        warn: Is given what goes wrong, but ends nothing.
     """
 
     console: Console = Console(quiet=True)  # noqa: RUF009  it shows nothing
     setup: SetupProgress = SILENCE
     counting: Callable[[str, int | None], AbstractContextManager[Callable[[str], None]]] = _uncounted
     say: Callable[[str], None] = lambda text: None
+    warn: Callable[[str], None] = lambda text: None
 
     def display(self, runner: Runner, place: Path) -> Display:
         """The display of a run, with the durations of earlier trials in the folder."""
@@ -137,13 +140,16 @@ def carry_out(  # noqa: PLR0917  every caller names a few
     listener: Listener = NOBODY,
     jobs: int | None = None,
     only: str | None = None,
+    store: str | None = None,
     **more: Any,
 ) -> Ran:
     """Run the missing trials of a study, and try the failures of its ``[survival]``.
 
-    ``more`` has further arguments of `run_study`. After an interruption the same call goes on.
+    ``store`` is the URL of a store to share (None: the configured one); ``more`` has further arguments of
+    `run_study`. After an interruption the same call goes on.
     """
-    folder = ResultsFolder(place)  # whose store keeps what it reads, for all that follows
+    shared = shared_store(store, listener.warn)
+    folder = ResultsFolder(place, shared=shared)  # whose store keeps what it reads, for all that follows
     display = listener.display(runner, place)
     summary = run_study(study, folder, runner, display, jobs=jobs, only=only, **more)
     survival = study.survival

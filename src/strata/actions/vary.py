@@ -9,6 +9,7 @@ from typing import Any
 
 from strata.actions import run as running
 from strata.actions.run import Listener
+from strata.actions.sharing import shared_store
 from strata.advice.advise import advise
 from strata.advice.uses import Use
 from strata.errors import ResultError
@@ -30,6 +31,7 @@ def experiment_on(
     listener: Listener,
 ) -> Experiment:
     """The means to vary a study; ``source`` makes the study with its ``changes``."""
+    folder.store.shared = folder.store.shared or shared_store(None, listener.warn)
     return Experiment(
         folder,
         lambda changes: source(changes=changes),

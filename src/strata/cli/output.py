@@ -76,7 +76,10 @@ def listener() -> Listener:
     def say(text: str) -> None:
         notes().print(text, markup=False, soft_wrap=True)
 
-    return Listener(notes(), setup_progress(), counting, say)
+    def warn(text: str) -> None:
+        warnings().print(text, style="red", markup=False, soft_wrap=True)
+
+    return Listener(notes(), setup_progress(), counting, say, warn)
 
 
 def print_json(record: object = None, **named: object) -> None:

@@ -169,6 +169,9 @@ AtScale = Annotated[
 Musts = Annotated[
     list[str] | None, option("Require this capability, such as disk-loss; may be repeated.", "--must", "NAME")
 ]
+AtStore = Annotated[
+    str | None, option("Shared store of records: a folder or URL. Default: the configured one.", "URL")
+]
 AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
 AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]

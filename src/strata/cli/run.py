@@ -7,7 +7,7 @@ import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from strata.cli.parameters import (
     WHOLE,
     AsJson,
     AtScale,
+    AtStore,
     Jobs,
     OnRunner,
     Scratch,
@@ -40,6 +41,7 @@ from strata.reading.load import load_study
 from strata.report.report import Report
 from strata.report.sections import document
 from strata.results.findings import read_capabilities
+from strata.runners.disks import RealDisks
 from strata.runners.lab import STALL_LIMIT_S
 from strata.runners.name import RunnerName
 from strata.statistics.study import gather
@@ -82,17 +84,19 @@ def run(  # noqa: PLR0917  typer makes options of them
     erase: Erase = None,
     allow_commands: AllowCommands = False,
     allow_containers: AllowContainers = False,
+    store: AtStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or what is missing of its results.
 
-    Trials that have a valid result of the same specification and the same lab are skipped. After an
-    interruption the same command goes on where it stopped.
+    Trials that have a valid result of the same specification and the same lab are skipped, and so are those
+    that a store has. After an interruption the same command goes on where it stopped.
 
     Examples:
         strata run studies/quickstart.toml
         strata run studies/quickstart.toml --trial 'ext4.*'
         strata run studies/quickstart.toml --scale 10%
+        strata run studies/quickstart.toml --store ssh://host/srv/strata
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
@@ -101,10 +105,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     read, needed = running.readied(study, runner, share, allowed, listener())
     words = [*consent().words(), *([] if share == 1 else ["--scale", scale]), *needed]
     place = results or running.RESULTS / read.name
-    disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
-    for name, lost in disks.losses:
-        warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
-    read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host() if disks.chosen else read
+    read, disks = _on_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     carrier = running.runner_for(
         *(runner, place, scratch_beside(disks, read, scratch), disks, _stall_limit_s(stall_limit), build),
         listener=listener(),
@@ -116,6 +117,7 @@ def run(  # noqa: PLR0917  typer makes options of them
         command=shlex.join(["strata", "run", study.name, *words]),
         fresh=fresh,
         retries=retries_disturbed,
+        store=store,
     )
     if not ran.survived:
         warnings().print("Interrupted; the findings are kept, and the same command goes on.")
@@ -124,8 +126,18 @@ def run(  # noqa: PLR0917  typer makes options of them
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, ran, place, _again(study, words, {**given, **limits}))
+        _conclude(read, ran, place, _again(study, words, {**given, **limits, "store": store}))
     raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
+
+
+def _on_disks(study: Study, *asked: list[str] | None, **where: Any) -> tuple[Study, RealDisks]:
+    """The study on the chosen disks of the machine, which it may erase: this is said."""
+    disks = real_disks(study, *asked, **where)
+    for name, lost in disks.losses:
+        warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
+    if not disks.chosen:
+        return study, disks
+    return load_study(study.file, catalogue(), disks.devices, scale=study.scale).on_host(), disks
 
 
 def _begun(study: Study, runner: RunnerName, place: Path) -> str:
@@ -166,6 +178,8 @@ def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None
         console.print(Text(f"{cell}: skipped: {why}", style="yellow"), soft_wrap=True)
     _print_precision(console, study, summary)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
+    if folder.store.shared is not None:
+        parts.append(f"{summary.from_store} taken from {folder.store.shared.url}")
     kept = "skipped, as their results are there already (--fresh runs them again)"
     if summary.prepared or summary.found_prepared:
         parts.append(

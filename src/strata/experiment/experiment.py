@@ -237,7 +237,7 @@ class Experiment:
         """
         if variation.kernel is not None:
             built = self.runner.identity_of(planned[0].plan).kernel_sha256
-            return ResultsFolder(self.folder.path / f"{built}"[:12])
+            return ResultsFolder(self.folder.path / f"{built}"[:12], shared=self.folder.store.shared)
         return ResultsFolder(self.folder.path / VARIATIONS_NAME, self.folder.store)
 
     @property

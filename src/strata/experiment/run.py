@@ -34,6 +34,7 @@ from strata.model.find import find_of
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.printable import in_json
+from strata.results.record import Fingerprint
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.statistics.study import gather
@@ -57,6 +58,8 @@ class RunSummary:
     # Of a study that prepares once: trials that prepared their disks, and trials that found them prepared.
     prepared: int = 0
     found_prepared: int = 0
+    # The kept trials that the shared store had.
+    from_store: int = 0
 
     @property
     @in_json
@@ -115,6 +118,7 @@ def run_study(
             given_up=run.given_up,
             prepared=run.prepared,
             found_prepared=run.found_prepared,
+            from_store=0 if (shared := folder.store.shared) is None else len(shared.found),
         )
 
 
@@ -184,27 +188,36 @@ class _Rounds:
     def _round(self, study: Study) -> Schedule:
         """Find the work of a round; study.json then states it. The results folder is locked."""
         planned, left_out = plan_study(study, self.runner, self.chosen, self._known)
+        snapshot = snapshot_of(study, planned, left_out, self.runner, self.command)
+        self.folder.write_study(snapshot)  # before any record
+        if not self.fresh:
+            mine = [each for each in planned if each.key in self.chosen and each.key not in self._kept]
+            self.folder.store.ask((each.spec_sha256, self._fingerprint(each)) for each in mine)
         to_run, kept, disturbed = [], [], {}
         for each in planned:
             if each.key not in self.chosen or each.key in self._done:
                 continue
             if not self.fresh and each.key not in self._kept:
-                fingerprint = fingerprint_of(self.runner.identity_of(each.plan))
-                record = self.folder.store.get(each.spec_sha256, fingerprint)
-                is_disturbed = record is not None and disturbance_of(record) is not None
-                tried = disturbed_attempts(self.folder.store, each, fingerprint) if is_disturbed else 0
-                if record is None or 0 < tried <= self.retries:
-                    disturbed[each.key] = tried
-                else:
-                    self._kept.add(each.key)
+                disturbed[each.key] = self._tried(each)
             if each.key in self._kept:
                 kept.append(each.key)
             else:
                 to_run.append(each)
-        snapshot = snapshot_of(study, planned, left_out, self.runner, self.command)
-        self.folder.write_study(snapshot)
         skipped = {cell: why for cell, why in left_out.items() if is_chosen(study, cell, self.only)}
         return Schedule(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
+
+    def _tried(self, planned: PlannedTrial) -> int:
+        """How many attempts at a trial were disturbed; one that has its result is kept."""
+        store, fingerprint = self.folder.store, self._fingerprint(planned)
+        record = store.get(planned.spec_sha256, fingerprint)
+        is_disturbed = record is not None and disturbance_of(record) is not None
+        tried = disturbed_attempts(store, planned, fingerprint) if is_disturbed else 0
+        if record is not None and not 0 < tried <= self.retries:
+            self._kept.add(planned.key)
+        return tried
+
+    def _fingerprint(self, planned: PlannedTrial) -> Fingerprint:
+        return fingerprint_of(self.runner.identity_of(planned.plan))
 
     def _following(self, schedule: Schedule, *, adds_seeds: bool = True) -> Schedule | None:
         study = schedule.study
@@ -225,8 +238,7 @@ class _Rounds:
             if trial in self._carried_out or trial in self._kept:
                 continue
             record = self.folder.read_trial(trial, sha256).record
-            fingerprint = fingerprint_of(self.runner.identity_of(self._known[trial].plan))
-            if record is None or record.fingerprint != fingerprint:
+            if record is None or record.fingerprint != self._fingerprint(self._known[trial]):
                 return False
             self._carried_out.add(trial)
         return True

@@ -57,6 +57,11 @@ def read_record(path: Path) -> Sealed:
     """A result.json. Raises ResultError if it is missing, damaged or of an unknown version."""
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
+    return unsealed(content, path)
+
+
+def unsealed(content: bytes, path: Path | str) -> Sealed:
+    """The same of its content."""
     sealed = _as_written(content) or _read_any(content, path)
     # Found here, an unusable histogram costs its own trial, not the whole table.
     for family, histogram in sealed.record.histograms.items():
@@ -81,7 +86,7 @@ def _as_written(content: bytes) -> Sealed | None:
         return None
 
 
-def _read_any(content: bytes, path: Path) -> Sealed:
+def _read_any(content: bytes, path: Path | str) -> Sealed:
     plain = _json_object(content, path, _DAMAGED)
     stated = plain.pop("record_sha256", None)
     version = ("result_version", RESULT_VERSION)
@@ -118,7 +123,11 @@ def write_model(path: Path, model: BaseModel) -> None:
 
 
 def _validated(
-    model: type[Model], plain: dict[str, Any], version: tuple[str, int], path: Path, remedies: tuple[str, str]
+    model: type[Model],
+    plain: dict[str, Any],
+    version: tuple[str, int],
+    path: Path | str,
+    remedies: tuple[str, str],
 ) -> Model:
     damaged, older = remedies
     found, known = plain.get(version[0]), version[1]
@@ -138,7 +147,7 @@ def _validated(
         raise ResultError(cause, place=str(path), remedy=damaged) from error
 
 
-def _json_object(content: bytes, path: Path, remedy: str) -> dict[str, Any]:
+def _json_object(content: bytes, path: Path | str, remedy: str) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # thousands of brackets exhaust the parser's stack

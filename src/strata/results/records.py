@@ -15,9 +15,11 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -34,7 +36,9 @@ from strata.files import (
 )
 from strata.results.reading import Sealed, read_record, result_text
 from strata.results.record import Fingerprint, ResultRecord
+from strata.results.shared import SharedStore
 
+_AT_ONCE: Final = 16  # requests to a shared store: a distant one answers in tens of milliseconds
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 _IDENTITY: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -92,13 +96,25 @@ class Attempt:
 
 
 class Store(Protocol):
-    """Where records are kept, by identity. `RecordStore` keeps them in a folder."""
+    """Where records are kept, by identity. `RecordStore` keeps them in a folder.
+
+    Attributes:
+        shared: A store that others use, too, if there is one.
+    """
+
+    shared: SharedStore | None
 
     def has(self, identity: str, fingerprint: Fingerprint | None = None) -> bool:
         """Whether `get` finds a record."""
 
+    def ask(self, wanted: Iterable[tuple[str, Fingerprint]]) -> None:
+        """Take what a shared store has of these, many at once; `get` then finds it here."""
+
     def get(self, identity: str, fingerprint: Fingerprint | None = None) -> ResultRecord | None:
-        """The newest valid record; with a ``fingerprint`` the newest of this lab or host."""
+        """The newest valid record; with a ``fingerprint`` the newest of this lab or host.
+
+        Only with a fingerprint a shared store is asked, too.
+        """
 
     def records(self, identity: str, fingerprint: Fingerprint | None = None) -> Iterator[ResultRecord]:
         """The readable records, the newest first; damaged ones are passed over."""
@@ -131,18 +147,39 @@ class Store(Protocol):
 class RecordStore:
     """A store in a folder, which is made with the first attempt.
 
-    A record never changes once it is written, so each is read once.
+    A record never changes once it is written, so each is read once. A missing record is taken from the
+    ``shared`` store, and a new one given to it.
+
+    >>> store = RecordStore(Path("results/quickstart/records"), SharedStore("s3://bucket/strata"))
+    >>> record = store.get(identity, fingerprint)  # measured here, or by anybody
+    >>> attempt = store.begin(identity)  # none was: the runner fills its folder
+    >>> store.put(attempt, record)  # sealed here, and sent
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, shared: SharedStore | None = None) -> None:
+        self.path, self.shared = path, shared
         self._known: dict[Path, tuple[tuple[int, int], Sealed]] = {}
 
     def has(self, identity: str, fingerprint: Fingerprint | None = None) -> bool:
         return self.get(identity, fingerprint) is not None
 
     def get(self, identity: str, fingerprint: Fingerprint | None = None) -> ResultRecord | None:
-        return next((each for each in self.records(identity, fingerprint) if each.validity.valid), None)
+        known = (each for each in self.records(identity, fingerprint) if each.validity.valid)
+        if (found := next(known, None)) is not None or fingerprint is None or self.shared is None:
+            return found
+        was_there = self.shared.fetched(identity, fingerprint, partial(self._keep, identity))
+        return self.get(identity, fingerprint) if was_there else None
+
+    def ask(self, wanted: Iterable[tuple[str, Fingerprint]]) -> None:
+        if self.shared is not None:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                list(pool.map(lambda each: self.get(*each), dict.fromkeys(wanted)))
+
+    def _keep(self, identity: str, files: Mapping[str, bytes]) -> None:
+        """Keep an attempt of a shared store; its record is written last."""
+        attempt = self.begin(identity)
+        for name in sorted(files, key=lambda name: name == attempt.result_path.name):
+            attempt.write(name, files[name])
 
     def records(self, identity: str, fingerprint: Fingerprint | None = None) -> Iterator[ResultRecord]:
         for attempt in reversed(self.attempts(identity)):
@@ -178,6 +215,8 @@ class RecordStore:
 
     def put(self, attempt: Attempt, record: ResultRecord) -> None:
         attempt.write_result(record)
+        if self.shared is not None:
+            self.shared.sent(attempt.path)
 
     def attempts(self, identity: str) -> list[Attempt]:
         folder = self._place(identity)

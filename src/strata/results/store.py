@@ -30,6 +30,7 @@ from strata.printable import in_json
 from strata.results.reading import Sealed, read_snapshot, write_model
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.records import Attempt, RecordStore, Store, locked, refuse_links_below
+from strata.results.shared import SharedStore
 from strata.words import counted
 from strata.working import working
 
@@ -94,15 +95,16 @@ class Reading:
 class ResultsFolder:
     """A results folder on disk. Use ``create`` to write into it and ``open`` to read it.
 
-    Its records are in a folder within it, unless it shares the ``store`` of another one.
+    Its records are in a folder within it, unless it shares the ``store`` of another one. Records that are
+    missing are taken from the ``shared`` store, and new ones given to it.
     """
 
-    def __init__(self, path: Path, store: Store | None = None) -> None:
+    def __init__(self, path: Path, store: Store | None = None, shared: SharedStore | None = None) -> None:
         self._named = path
         # A folder that cannot be resolved is no error yet: using it explains the cause.
         self.path = Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
         self._owns_store = store is None
-        self.store: Store = store or RecordStore(self.path / _RECORDS)
+        self.store: Store = store or RecordStore(self.path / _RECORDS, shared)
 
     def refuse_unsafe(self) -> None:
         """Refuse a folder through which writing or deleting could reach files of others."""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that are shared: found by others to the byte, checked, and never a reason to lose a measurement."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+import fsspec
+import pytest
+from execution_factory import TEXT, RecordingDisplay, fake_runner, study_in
+
+from record_hashes import hashes
+from shared_stores import s3_store, small_disk, ssh_store
+from strata.errors import ResultError
+from strata.experiment.run import RunSummary, run_study
+from strata.results.record import Fingerprint
+from strata.results.shared import SharedStore
+from strata.results.store import ResultsFolder
+
+OTHER = (
+    TEXT.replace('"tiny"', '"huge"')
+    .replace("stacks.ext4", "stacks.a")
+    .replace("workloads.mix", "workloads.w")
+)
+
+
+@dataclass
+class User:
+    """Somebody who runs the study into a folder of their own, with a store."""
+
+    folder: Path
+    url: str
+    said: list[str] = field(default_factory=list)
+
+    def run(self, text: str = TEXT, **options: bool) -> RunSummary:
+        self.folder.mkdir(exist_ok=True)
+        self.shared = SharedStore(self.url, say=self.said.append)
+        self.results = ResultsFolder(self.folder / "results", shared=self.shared)
+        study = study_in(self.folder, text)
+        return run_study(study, self.results, fake_runner(), RecordingDisplay(), **options)  # type: ignore[arg-type]
+
+    @property
+    def key(self) -> tuple[str, Fingerprint]:
+        """Of the first trial."""
+        reading = self.results.readings()[0]
+        assert reading.record is not None
+        return reading.record.spec_sha256, reading.record.fingerprint
+
+
+@pytest.fixture(params=["folder", "s3", "ssh"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with ExitStack() as running:
+        match request.param:
+            case "s3":
+                yield running.enter_context(s3_store(monkeypatch))
+            case "ssh":
+                yield running.enter_context(ssh_store(tmp_path, monkeypatch))
+            case _:
+                yield str(tmp_path / "store")
+
+
+def objects(url: str) -> dict[str, bytes]:
+    """What a store has, by its names."""
+    files, root = fsspec.url_to_fs(url, **({"known_hosts": ()} if url.startswith("ssh") else {}))
+    files.invalidate_cache()
+    return {name: files.cat_file(name) for name in sorted(files.find(root))}
+
+
+def overwrite(url: str, name: str, content: bytes) -> None:
+    fsspec.url_to_fs(url, **({"known_hosts": ()} if url.startswith("ssh") else {}))[0].pipe_file(
+        name, content
+    )
+
+
+def test_what_one_has_measured_is_found_by_another_to_the_byte_and_checked(url: str, tmp_path: Path) -> None:
+    first, second, third = (User(tmp_path / name, url) for name in ("first", "second", "third"))
+
+    assert (len(first.run().valid), len(second.run(OTHER).valid)) == (4, 0)
+
+    assert second.run(OTHER).from_store == 0  # they are here now
+    mine, theirs = (each.results.store for each in (first, second))
+    for identity in mine.identities():
+        one, two = (each.attempts(identity)[0].path for each in (mine, theirs))
+        assert {each.name: each.read_bytes() for each in one.iterdir()} == {
+            each.name: each.read_bytes() for each in two.iterdir()
+        }
+    there = objects(url)
+    assert len(there) == 4
+    assert not any(each.said for each in (first, second))
+
+    # A truncated record, one of another trial, and one whose events were changed.
+    names = list(there)
+    with zipfile.ZipFile(BytesIO(there[names[2]])) as archive:
+        files = {each: archive.read(each) for each in archive.namelist()}
+    changed = BytesIO()
+    with zipfile.ZipFile(changed, "w") as archive:
+        for name, content in {**files, "events.jsonl": files["events.jsonl"] + b"\n"}.items():
+            archive.writestr(name, content)
+    overwrite(url, names[0], there[names[0]][:-200])
+    overwrite(url, names[1], there[names[3]])
+    overwrite(url, names[2], changed.getvalue())
+
+    summary = third.run()
+
+    assert (summary.from_store, len(summary.valid)) == (1, 3)
+    assert hashes(third.folder / "results") == hashes(first.folder / "results")
+    causes = ("truncated or damaged", "of another trial", "events.jsonl does not match")
+    for name, cause in zip(names, causes, strict=False):
+        assert any(cause in text and name.rpartition("/")[2] in text for text in third.said), (
+            cause,
+            third.said,
+        )
+    assert all(text.count("\n") <= 1 for text in third.said)
+
+
+def test_of_two_that_race_both_end_well_and_another_content_is_an_error_that_names_both(
+    url: str, tmp_path: Path
+) -> None:
+    users = [User(tmp_path / str(number), url) for number in range(3)]
+    racing = [threading.Thread(target=each.run) for each in users]
+    for each in racing:
+        each.start()
+    for each in racing:
+        each.join()
+
+    assert not any(each.said for each in users)
+    assert len(objects(url)) == 4
+
+    liar = User(tmp_path / "liar", url)
+    liar.run()
+    (attempt,) = liar.results.store.attempts(liar.key[0])
+    record = attempt.read_result()
+    wrong = record.model_copy(update={"phases_ns": {"measure": 1}})
+    attempt.write_result(wrong)
+    with pytest.raises(ResultError, match="another record of this trial") as caught:
+        liar.shared.put(attempt.path)
+
+    assert str(attempt.path) in caught.value.cause
+    assert url in (caught.value.place or "")
+
+
+def test_a_store_that_cannot_be_used_is_said_once_and_measuring_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as running:
+        s3 = running.enter_context(s3_store(monkeypatch))
+        (tmp_path / "file").write_text("no folder")
+        cases = {
+            "no bucket": s3.replace("bucket", "none"),
+            "no folder": str(tmp_path / "file"),
+            "nobody listens": "ssh://127.0.0.1:1/store",
+        }
+        for name, url in cases.items():
+            user = User(tmp_path / name, url)
+            assert len(user.run().valid) == 4
+            assert len(user.said) == 1, (name, user.said)
+            assert url in user.said[0]
+            assert user.said[0].count("\n") <= 2
+
+
+def test_a_store_without_rights_or_space_is_said_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as running:
+        read_only = running.enter_context(small_disk(tmp_path / "ro", "ro"))
+        full = running.enter_context(small_disk(tmp_path / "full", "size=8k,mode=777"))
+        for place, cause in ((read_only, "Read-only file system"), (full, "No space left")):
+            user = User(tmp_path / f"of-{place.name}", str(place / "store"))
+
+            summary = user.run()
+
+            assert len(summary.valid) == 4
+            assert cause in user.said[0]
+            assert len(user.said) == 1
+            assert all(reading.usable for reading in user.results.readings())
+        left = [each.name for each in full.rglob("*.zip*")]
+        assert all(name.endswith(".zip") for name in left), left
+        (tmp_path / "server").mkdir()
+        forced = "ForceCommand internal-sftp -R"
+        url = running.enter_context(
+            ssh_store(tmp_path / "server", monkeypatch, "Subsystem sftp internal-sftp", forced)
+        )
+        user = User(tmp_path / "of-ssh", url)
+        assert len(user.run().valid) == 4
+        assert len(user.said) == 1
