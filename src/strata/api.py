@@ -18,6 +18,7 @@ from strata.advice.uses import bundled_uses, chosen_uses
 from strata.bundled import study_path
 from strata.diagnostics.names import require_known
 from strata.errors import ResultError
+from strata.execution.pool import Labs
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
@@ -54,7 +55,7 @@ def run(
     study: Study | str | Path,
     folder: str | Path | None = None,
     *,
-    jobs: int | None = None,
+    jobs: Labs = None,
     quiet: bool = False,
 ) -> Results:
     """Run the missing trials of a study in the lab, as `strata run` does, and open the results.

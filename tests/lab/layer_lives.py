@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from strata.errors import DiagnosticsError
-from strata.execution.trials import worker_cpus
+from strata.execution.pool import worker_cpus
 from strata.lab import Lab
 from strata.model.layer import Layer, LayerContext, Placed
 from strata.model.step import Command, Step, literal

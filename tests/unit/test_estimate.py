@@ -12,7 +12,7 @@ from command_line import checked, shown
 from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
 from strata.execution.forecast import TrialDuration
-from strata.execution.trials import LAB_OVERHEAD_BYTES
+from strata.execution.pool import LAB_OVERHEAD_BYTES
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.units import NS_PER_S

@@ -158,10 +158,10 @@ def test_what_another_build_has_just_published_stays(cache: Cache, tmp_path: Pat
 
     class Late(Cache):
         @contextmanager
-        def locked(self, name: str) -> Iterator[None]:
+        def locked(self, *names: str) -> Iterator[int]:
             (Cache(self.root).publish(entry).path / "in use").touch()
-            with super().locked(name):
-                yield
+            with super().locked(*names) as index:
+                yield index
 
     there = Late(tmp_path / "shared").publish(entry)
 

@@ -28,6 +28,7 @@ from strata.advice.uses import bundled_uses
 from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.estimate import estimate_of, expected_trials, past_trials
+from strata.execution.pool import Labs
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.experiment.survey import Survey, chosen_probes
 from strata.files import write_durably
@@ -135,15 +136,18 @@ class Expected:
     labs: int
 
 
-def expected(study: Study, jobs: int | None = None) -> Expected:
+def expected(study: Study, jobs: Labs = None) -> Expected:
     """Estimate the real time of a study, by similar trials of the folders in ./results or rules of thumb."""
     past = past_trials(sorted(running.RESULTS.glob("*")))
     estimate = estimate_of(study, expected_trials(study, trials(study)), past)
-    labs = min(jobs or estimate.jobs, estimate.jobs)
+    if jobs is None or isinstance(jobs, int):
+        labs = min(jobs or estimate.jobs, estimate.jobs)
+    else:
+        labs = jobs.labs(estimate.lab_bytes)
     return Expected(study.trial_count, estimate.real_s * estimate.jobs / labs, labs)
 
 
-def run_question(study: Study, jobs: int | None = None, listener: Listener = NOBODY) -> ResultsFolder:
+def run_question(study: Study, jobs: Labs = None, listener: Listener = NOBODY) -> ResultsFolder:
     """Run the missing trials, and probe the stacks for what they must have. Raises Cancelled."""
     place = running.RESULTS / study.name
     runner = running.runner_for(RunnerName.LAB, place, listener=listener)
@@ -201,7 +205,7 @@ def changes(  # noqa: PLR0917
     folder: ResultsFolder,
     chosen: AskedChoice,
     budget_s: float,
-    jobs: int | None = None,
+    jobs: Labs = None,
     listener: Listener = NOBODY,
 ) -> Changes:
     """Vary what the answer rests on, as far as the time allows; weights alone if it allows no trial."""

@@ -15,6 +15,7 @@ from strata.actions.sharing import shared_store
 from strata.bundled import project_root
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
+from strata.execution.pool import Labs
 from strata.experiment.run import RunSummary, run_study
 from strata.experiment.survey import Survey
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, require_lab
@@ -138,7 +139,7 @@ def carry_out(  # noqa: PLR0917  every caller names a few
     place: Path,
     runner: Runner,
     listener: Listener = NOBODY,
-    jobs: int | None = None,
+    jobs: Labs = None,
     only: str | None = None,
     store: str | None = None,
     **more: Any,
@@ -164,7 +165,7 @@ def carry_out(  # noqa: PLR0917  every caller names a few
     return Ran(summary, folder)
 
 
-def surveyed(survey: Survey, description: str, listener: Listener, jobs: int | None = None) -> Capabilities:
+def surveyed(survey: Survey, description: str, listener: Listener, jobs: Labs = None) -> Capabilities:
     """The findings of probes and power cuts, which are kept among the results.
 
     Raises `Cancelled`; what was found by then is kept, and the same call goes on.

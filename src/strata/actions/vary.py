@@ -13,6 +13,7 @@ from strata.actions.sharing import shared_store
 from strata.advice.advise import advise
 from strata.advice.uses import Use
 from strata.errors import ResultError
+from strata.execution.pool import Labs
 from strata.experiment.experiment import Experiment
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.model.study import Study
@@ -27,7 +28,7 @@ def experiment_on(
     folder: ResultsFolder,
     source: Callable[..., Study],
     budget_s: float,
-    jobs: int | None,
+    jobs: Labs,
     listener: Listener,
 ) -> Experiment:
     """The means to vary a study; ``source`` makes the study with its ``changes``."""

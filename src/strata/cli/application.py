@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
-from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet, literal
+from strata.cli.parameters import AllowInput, AllowKernelSource, OnCluster, Quiet, literal
 from strata.cli.tree import COMMANDS_OF_GROUPS, HIDDEN, refuse_renamed
 from strata.working import working
 
@@ -147,7 +147,7 @@ def _folder(package: ModuleType) -> Application:
 def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     """Wrap a command's function, with the help text's paragraphs on one line each.
 
-    ``--quiet`` is added, and for a study the caller's permissions.
+    ``--quiet`` is added, for a study the caller's permissions, and to ``--jobs`` its alternative.
     """
     signature = inspect.signature(function, eval_str=True)
     if "quiet" in signature.parameters:
@@ -155,6 +155,8 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     common: dict[str, tuple[Any, Any]] = {"quiet": (False, Quiet)}
     if "study" in signature.parameters:
         common |= {"allow_input": (None, AllowInput), "allow_kernel_source": (False, AllowKernelSource)}
+    if "jobs" in signature.parameters:
+        common["cluster"] = (None, OnCluster)
 
     @functools.wraps(function)
     def carried_out(*words: Any, quiet: bool, **given: Any) -> Any:
@@ -164,6 +166,12 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
             from strata.model.consent import give_consent  # noqa: PLC0415  only where there is a study
 
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
+        if (where := given.pop("cluster", None)) is not None:
+            from strata.execution.cluster.connection import Cluster  # noqa: PLC0415
+
+            if given["jobs"] is not None:
+                raise typer.BadParameter("a cluster's workers have jobs of their own", param_hint="--jobs")
+            given["jobs"] = Cluster(where)
         name = function.__name__
         try:
             with _named(name):

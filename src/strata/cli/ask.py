@@ -19,6 +19,7 @@ from strata.cli.output import listener, notes, print_json, print_wrote, stdout, 
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
 from strata.cli.questions import answered_by_person
 from strata.cli.sensitivity import seconds_of
+from strata.execution.pool import Labs
 from strata.model.study import Study
 from strata.report.advice_tables import advices
 from strata.report.advice_text import lead
@@ -101,7 +102,7 @@ def say_written(written: NewStudy) -> None:
     print_wrote(written.study.file)
 
 
-def forecast(study: Study, jobs: int | None = None, budget_s: float = 0) -> float:
+def forecast(study: Study, jobs: Labs = None, budget_s: float = 0) -> float:
     """Say how long the trials and the search after them will take; the real seconds of the trials."""
     expected = asking.expected(study, jobs)
     took, more = (format_duration(round(each) * NS_PER_S) for each in (expected.real_s, budget_s))
@@ -111,7 +112,7 @@ def forecast(study: Study, jobs: int | None = None, budget_s: float = 0) -> floa
     return expected.real_s
 
 
-def _answer(study: Study, file: Path, budget_s: float, jobs: int | None, *, as_json: bool) -> None:
+def _answer(study: Study, file: Path, budget_s: float, jobs: Labs, *, as_json: bool) -> None:
     """Run the study and print the answer, then look for what would change it, then print the rest."""
     place, again = RESULTS / study.name, f"strata ask {file.with_suffix('')}"
     forecast(study, jobs, budget_s)

@@ -11,7 +11,7 @@ from typing import Annotated
 from strata.actions.vary import experiment_on
 from strata.cli.explain import explain
 from strata.cli.output import listener, print_json, stdout
-from strata.cli.parameters import WHOLE, AsJson, AtScale, StudyFile, asked_scale, option
+from strata.cli.parameters import WHOLE, AsJson, AtScale, Jobs, StudyFile, asked_scale, option
 from strata.cli.sensitivity import conclude
 from strata.experiment.strategies.bisect import Bisect
 from strata.model.consent import give_consent
@@ -30,6 +30,7 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     trial: Annotated[str | None, option("The trial. Default: the study's first.", "TRIAL")] = None,
     metric: Annotated[str | None, option("The metric. Default: the first headline.", "NAME")] = None,
     results: Annotated[Path | None, option("Default: results/NAME.bisect.", "DIR")] = None,
+    jobs: Jobs = None,
     scale: AtScale = WHOLE,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +51,7 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     find_kernel(f"{tree.absolute()}@{bad}")  # refuses a path without a git tree
     strategy = Bisect(tree, good, bad, chosen.key, metric)
     folder = ResultsFolder(results or Path("results") / f"{read.name}.bisect")
-    experiment = experiment_on(folder, source, math.inf, 1, listener())
+    experiment = experiment_on(folder, source, math.inf, jobs or 1, listener())
     found = experiment.answer(strategy)
     conclude(experiment, whole=True)
     before, first = strategy.around(found.tried)

@@ -11,6 +11,7 @@ from strata.actions.vary import experiment_on
 from strata.cli.output import listener, print_json, stdout
 from strata.cli.sensitivity import conclude, seconds_of
 from strata.errors import ResultError, StrataError
+from strata.execution.pool import Labs
 from strata.experiment.candidates import candidates
 from strata.experiment.strategies.what_if import WhatIf
 from strata.model.study import Study
@@ -30,7 +31,7 @@ class WhatIfOptions:
     budget: str
     seeds: int
     study: Path | None
-    jobs: int | None
+    jobs: Labs
     as_json: bool
 
 

@@ -163,6 +163,10 @@ OnlyStacks = Annotated[list[str] | None, option("Only this stack; may be repeate
 OnRunner = Annotated[RunnerName, option("In the lab, or on this machine.")]
 Scratch = Annotated[Path | None, option("Host: folder for the files behind loop devices.", "DIR")]
 Jobs = Annotated[int | None, option("Labs at once. Default: one per CPU.", "N", min=1, max=1024)]
+OnCluster = Annotated[
+    str | None,
+    option("Run trials on a Dask cluster: an address, a file, or local:N.", "WHERE"),
+]
 AtScale = Annotated[
     str, option("This share of the workloads' time and data; another study, NAME-scale-10.", "PERCENT")
 ]

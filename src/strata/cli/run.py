@@ -31,6 +31,7 @@ from strata.cli.parameters import (
     option,
 )
 from strata.errors import StudyError
+from strata.execution.cluster.connection import Cluster
 from strata.execution.schedule import RETRIES
 from strata.experiment.run import RunSummary
 from strata.model.consent import consent
@@ -149,8 +150,9 @@ def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
     """The command that continues a run, without ``--fresh``, which would run finished trials again."""
     defaults = {"stall-limit": _STALL_LIMIT, "retries-disturbed": RETRIES}
     for name, value in options.items():
+        option = "cluster" if isinstance(value, Cluster) else name
         for each in value if isinstance(value, list) else [] if value == defaults.get(name) else [value]:
-            words = [*words, f"--{name}", str(each)]
+            words = [*words, f"--{option}", str(each)]
     return shlex.join(["strata", "run", str(study), *words])
 
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from strata.errors import StrataError
 from strata.execution.forecast import TrialDuration
-from strata.execution.trials import lab_bytes, lab_jobs, memory_available_bytes
+from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
 from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
 from strata.model.study import Study
 from strata.model.study_record import StackRecord, StudyRecord, WorkloadRecord

@@ -31,6 +31,7 @@ from strata.runners.base import (
     PLAN_NAME,
     PREPARED_NAME,
     Cancelled,
+    HostError,
     Progress,
     Runner,
     Task,
@@ -82,7 +83,7 @@ def _prepared(
                 shutil.copyfile(made.path / EVENTS_NAME, task.folder / PREPARED_NAME)
                 return made, _copies(made, len(task.plan.devices)), was_there
     except OSError as error:
-        raise RunError(
+        raise HostError(
             f"the prepared disks cannot be kept: {error.strerror}",
             place=task.plan.trial.id,
             remedy="free some space in the lab's cache, or name another one with STRATA_CACHE",

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from strata.errors import StrataError, StudyError
 from strata.execution.display import Display
 from strata.execution.forecast import Forecast
+from strata.execution.pool import Labs, lab_bytes, labs_at_once, memory_available_bytes
 from strata.execution.schedule import PlannedTrial, fingerprint_of, plan_study
-from strata.execution.trials import lab_bytes, memory_available_bytes, worker_cpus
 from strata.experiment.quantities import with_values
 from strata.experiment.run import run_study
 from strata.model.kernel import find_kernel
@@ -110,7 +110,7 @@ class Experiment:
     make_display: Callable[[Runner, Path], Display]
     say: Callable[[str], None]
     budget_s: float = math.inf
-    jobs: int | None = None
+    jobs: Labs = None
     clock: Callable[[], float] = time.monotonic
     interrupted: bool = False
     _forecast: Forecast = field(default_factory=Forecast)
@@ -247,7 +247,7 @@ class Experiment:
     def _cost_s(self, study: Study, cells: Iterable[CellKey]) -> float:
         """The real time of trials of these cells, estimated by the trials before."""
         total_s = sum(self._forecast.left_s(cell) or 1.0 for cell in cells)
-        return total_s / len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
+        return total_s / labs_at_once(self.jobs, self.runner, lab_bytes(study))
 
     def _first_words(self, cells: Cells, wanted: Sequence[Variation]) -> str:
         count = sum(len(cells.seeds[: each.seeds or None]) for each in wanted)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from strata.errors import RunError
 from strata.execution.display import Display
+from strata.execution.pool import Labs, LocalPool, lab_bytes, pool_of, stopped_by_signals
 from strata.execution.schedule import (
     RETRIES,
     PlannedTrial,
@@ -26,7 +27,7 @@ from strata.execution.schedule import (
     plan_study,
     snapshot_of,
 )
-from strata.execution.trials import TrialRun, lab_bytes, stopped_by_signals, worker_cpus
+from strata.execution.trials import TrialRun
 from strata.experiment.strategies.find import more_probes
 from strata.experiment.strategies.precision import more_seeds, with_all_seeds
 from strata.lab.limits import provide_descriptors
@@ -76,7 +77,7 @@ def run_study(
     runner: Runner,
     display: Display,
     *,
-    jobs: int | None = None,  # trials at once; by default one per CPU in the lab, one on a host
+    jobs: Labs = None,  # trials at once, or where; by default one per CPU in the lab, one on a host
     only: str | None = None,  # a glob over trial ids; None for all. With a glob no seeds are added.
     fresh: bool = False,  # run also trials that have a valid result
     retries: int = RETRIES,  # the most times that a disturbed trial is measured again
@@ -103,7 +104,7 @@ def run_study(
         for identity in schedule.snapshot.trials.values():
             folder.store.discard_unfinished(identity)
         with stopped_by_signals() as stop:
-            run = TrialRun(folder.store, runner, display, stop, retries)
+            run = TrialRun(folder.store, display, stop, retries)
             schedule = _carry_on(schedule, rounds, run, jobs)
         return RunSummary(
             kept=schedule.kept,
@@ -122,14 +123,15 @@ def run_study(
         )
 
 
-def _carry_on(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: int | None) -> Schedule:
+def _carry_on(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: Labs) -> Schedule:
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         rounds.runner.check([each.plan for each in schedule.to_run])
-        cpus = worker_cpus(rounds.runner, jobs, lab_bytes(schedule.study))
-        disks = max((len(each.plan.devices) for each in schedule.to_run), default=0)
-        provide_descriptors(len(cpus), disks)
-        run.work(schedule, cpus[: max(1, len(schedule.to_run))])
+        pool = pool_of(jobs, rounds.runner, rounds.folder, run.display, lab_bytes(schedule.study))
+        if isinstance(pool, LocalPool):
+            disks = max((len(each.plan.devices) for each in schedule.to_run), default=0)
+            provide_descriptors(pool.labs, disks)
+        run.work(schedule, pool)
         following = None if run.stop.event.is_set() else rounds.next(schedule, run.done)
         if following is None:
             return schedule

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Final
 
 from pydantic import TypeAdapter
+from rich.console import Console
 
 from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
@@ -20,8 +22,9 @@ from strata.capabilities.probes import PROBES
 from strata.devices.device import Device
 from strata.diagnostics.names import require_known
 from strata.errors import PlanError, RunError
+from strata.execution.display import Display
+from strata.execution.pool import Labs, Work, WorkSite, lab_bytes, pool_of, stopped_by_signals
 from strata.execution.schedule import fingerprint_of
-from strata.execution.trials import lab_bytes, over_cpus, stopped_by_signals, worker_cpus
 from strata.experiment.strategies.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.files import make_folder, read_plain, write_durably
 from strata.model.study import Study
@@ -51,8 +54,23 @@ def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
     return [probe for probe in PROBES if not names or probe.name in names]
 
 
+class _Unknown(Exception):  # noqa: N818  not an error
+    """A finding is not kept."""
+
+
 @dataclass(frozen=True)
-class Survey:
+class Surveyed:
+    """A finding, and what another machine must hand on to be kept: by the names of its files."""
+
+    found: Found
+    made: Mapping[str, Found] = field(default_factory=dict)
+
+
+Item = DrawnCut | tuple[str, type[Probe]]
+
+
+@dataclass(frozen=True)
+class Survey(Work[Item, Surveyed]):
     """What stacks can do, found by trial, each probe and each power cut in labs of its own.
 
     Attributes:
@@ -67,6 +85,8 @@ class Survey:
     probes: Sequence[type[Probe]]
     cuts: Sequence[DrawnCut] = ()
     fresh: bool = False
+    makes: bool = True  # else only finds what is kept
+    made: dict[str, Found] = field(default_factory=dict)  # the findings of one call, by their files' names
 
     @classmethod
     def of_survival(cls, study: Study, runner: LabRunner, folder: ResultsFolder) -> Survey:
@@ -80,25 +100,30 @@ class Survey:
     def total(self) -> int:
         return len(self.cuts) + len(self.stacks) * len(self.probes)
 
-    def run(
-        self, jobs: int | None = None, finished: Callable[[Found], None] = lambda found: None
-    ) -> Capabilities:
+    def run(self, jobs: Labs = None, finished: Callable[[Found], None] = lambda found: None) -> Capabilities:
         """Try everything, and keep it among the study's results; `Cancelled` keeps the findings until then.
 
         Raises ResultError for a folder of another study, before minutes are spent.
         """
         refuse_other_study(self.folder, self.study.name)
-        cpus = worker_cpus(self.runner, jobs, lab_bytes(self.study))
+        display = Display(Console(quiet=True), virtual=True)
+        pool = pool_of(jobs, self.runner, self.folder, display, lab_bytes(self.study))
+        items: list[Item] = [*self.cuts, *itertools.product(self.stacks, self.probes)]
+        known: dict[Item, Found] = {}
+
+        def take(item: Item, tried: Surveyed) -> None:
+            for name, each in tried.made.items():
+                self._keep(name, each)
+            known[item] = tried.found
+            finished(tried.found)
+
+        for item in items:
+            with suppress(_Unknown):
+                take(item, Surveyed(replace(self, makes=False)._found(item, None, Event())))
         with stopped_by_signals() as stop:
-            calls: list[Callable[[int | None], Found]] = [
-                partial(self._cut, cut, cancel=stop.event) for cut in self.cuts
-            ]
-            calls += [
-                partial(self._cell, stack, probe, cancel=stop.event)
-                for stack in self.stacks
-                for probe in self.probes
-            ]
-            found = over_cpus(calls, cpus, stop, finished)
+            travelling = replace(self, folder=ResultsFolder(self.folder.path))  # without records that it read
+            pool.run(travelling, [each for each in items if each not in known], stop, take)
+        found = [known[item] for item in items]
         capabilities = Capabilities(
             study=self.study.name,
             fingerprint=fingerprint_of(self.runner.identity),
@@ -113,24 +138,55 @@ class Survey:
         write_capabilities(self.folder, capabilities)
         return capabilities
 
-    def _cut(self, cut: DrawnCut, cpu: int | None, *, cancel: Event) -> Found:
+    def __call__(self, item: Item, site: WorkSite) -> Surveyed:
+        """Try an item in labs of its own."""
+        assert isinstance(site.runner, LabRunner)
+        here = replace(self, runner=site.runner, folder=site.folder, made={})
+        found = here._found(item, site.cpu, site.cancel)
+        return Surveyed(found, here.made if site.is_away else {})
+
+    def lost(self, item: Item, site: WorkSite, error: RunError) -> Surveyed:
+        if isinstance(item, DrawnCut):
+            return Surveyed(PowerCutFinding(**vars(item), verdict="failed", note=error.cause))
+        return Surveyed(_undecided(*item, error.cause))
+
+    def plans(self, item: Item) -> Iterator[Plan]:
+        if isinstance(item, DrawnCut):
+            yield item.plan(self.study)
+            return
+        stack, kind = item
+        for probe in kind.tries(self.study.stacks[stack]):
+            probe_plan = self._probe_plan(stack, probe)
+            with suppress(PlanError):
+                if probe.prepare(probe_plan) is None:
+                    yield probe_plan.plan()
+
+    def identity(self, item: Item) -> str:
+        values = vars(item) if isinstance(item, DrawnCut) else {"stack": item[0], "probe": item[1].name}
+        return sha256_hex(canonical_json({"study": self.study.name, **values}))
+
+    def _found(self, item: Item, cpu: int | None, cancel: Event) -> Found:
+        if isinstance(item, DrawnCut):
+            return self._cut(item, cpu, cancel)
+        return self._cell(*item, cpu, cancel)
+
+    def _cut(self, cut: DrawnCut, cpu: int | None, cancel: Event) -> Found:
         plan = cut.plan(self.study)
         devices = self.study.of(cut.stack).drawn_devices(cut.stack, cut.seed)
         make = partial(cut.made, self.runner, self.study, self._place / "attempts", cpu, cancel)
         kept = self._kept({**self._made_of(plan, devices), "cut": cut.number}, make)
         return kept.model_copy(update={"stack": cut.stack, "workload": cut.workload})
 
-    def _cell(self, stack: str, kind: type[Probe], cpu: int | None, *, cancel: Event) -> Found:
+    def _cell(self, stack: str, kind: type[Probe], cpu: int | None, cancel: Event) -> Found:
         if unavailable := self.study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
         probes = kind.tries(self.study.stacks[stack])
         return worst_of([self._try(stack, probe, cpu, cancel) for probe in probes], probes)
 
     def _try(self, stack: str, probe: Probe, cpu: int | None, cancel: Event) -> Capability:
-        kind, name = type(probe), "-".join(filter(None, (probe.name, probe.disk)))
+        kind = type(probe)
         try:
-            own = self.study.of(stack)
-            probe_plan = probe.resized(ProbePlan(own, own.stacks[stack], name))
+            probe_plan = self._probe_plan(stack, probe)
             refused = probe.prepare(probe_plan)
             if refused is not None:
                 return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
@@ -142,21 +198,31 @@ class Survey:
         assert isinstance(found, Capability)
         return found.model_copy(update={"stack": stack})
 
+    def _probe_plan(self, stack: str, probe: Probe) -> ProbePlan:
+        own, name = self.study.of(stack), "-".join(filter(None, (probe.name, probe.disk)))
+        return probe.resized(ProbePlan(own, own.stacks[stack], name))
+
     @property
     def _place(self) -> Path:
         return self.folder.path / KEPT_NAME
 
     def _kept(self, made_of: Mapping[str, object], make: Callable[[], Found]) -> Found:
         """A finding that was kept, by whatever name, or a new one; a failed or damaged one is made anew."""
-        place = self._place / f"{sha256_hex(canonical_json(made_of))}.json"
+        name = f"{sha256_hex(canonical_json(made_of))}.json"
         with suppress(OSError, ValueError):
             if not self.fresh:
-                return _KEPT.validate_json(read_plain(place))
+                return _KEPT.validate_json(read_plain(self._place / name))
+        if not self.makes:
+            raise _Unknown
         found = make()
         if found.verdict != "failed":
-            make_folder(place.parent)
-            write_durably(place, _KEPT.dump_json(found, indent=1))
+            self._keep(name, found)
+            self.made[name] = found
         return found
+
+    def _keep(self, name: str, found: Found) -> None:
+        make_folder(self._place)
+        write_durably(self._place / name, _KEPT.dump_json(found, indent=1))
 
     def _made_of(self, plan: Plan, devices: Mapping[str, Device]) -> dict[str, object]:
         return {

@@ -203,25 +203,34 @@ class Cache:
         sync(folder)
 
     @contextlib.contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold the lock of that name; it is released when the process ends, however it ends."""
+    def locked(self, *names: str) -> Iterator[int]:
+        """Hold the first lock of these names that is free, and give its index.
+
+        It is released when the process ends, however it ends.
+        """
         folder = self.root / "locks"
+        descriptors = []
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise LabError(
-                f"the cache folder cannot be written: {error.strerror}",
-                place=str(self.root),
-                remedy="make it writable, or name another one with STRATA_CACHE",
-            ) from error
-        try:
-            while not _take(descriptor):  # in pieces: no signal ends a thread that waits in the kernel
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                for name in names:
+                    descriptors.append(os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            except OSError as error:
+                raise LabError(
+                    f"the cache folder cannot be written: {error.strerror}",
+                    place=str(self.root),
+                    remedy="make it writable, or name another one with STRATA_CACHE",
+                ) from error
+            # In pieces: no signal ends a thread that waits in the kernel.
+            while (
+                taken := next(filter(lambda index: _take(descriptors[index]), range(len(names))), None)
+            ) is None:
                 refuse_ended()
                 time.sleep(_POLL_S)
-            yield
+            yield taken
         finally:
-            os.close(descriptor)
+            for each in descriptors:
+                os.close(each)
 
     def publish(self, entry: Entry) -> Entry:
         """Put a readable copy of another cache's entry into this one (hard links where possible)."""

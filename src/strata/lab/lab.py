@@ -172,16 +172,21 @@ def require_qemu_kernel(plan: Plan, lab: Lab) -> QemuKernelBuild:
     return lab.qemu_kernel
 
 
+def files_of(plan: Plan, lab: Lab) -> list[Path]:
+    """The files that a plan's lab is started from."""
+    of_plan = lab.for_plan(plan)
+    paths = [of_plan.kernel.path, of_plan.image.path, lab.agent.path]
+    paths += [each.path for each in lab.modules_of(plan)]
+    paths += [lab.load.path] if uses_load(plan) and lab.load else []
+    return paths + ([lab.qemu_kernel.path] if uses_qemu(plan) and lab.qemu_kernel else [])
+
+
 def refuse_damaged(plan: Plan, lab: Lab) -> None:
     """Compare the files that a plan's lab is started from; a `LabError` if one was changed meanwhile.
 
     Within a run only a change costs more than a look.
     """
-    of_plan = lab.for_plan(plan)
-    paths = [of_plan.kernel.path, of_plan.image.path, *(each.path for each in lab.modules_of(plan))]
-    paths += [lab.load.path] if uses_load(plan) and lab.load else []
-    paths += [lab.qemu_kernel.path] if uses_qemu(plan) and lab.qemu_kernel else []
-    for folder in dict.fromkeys(path.parent for path in paths):
+    for folder in dict.fromkeys(path.parent for path in files_of(plan, lab)):
         if (found := damage_of(folder)) is not None:
             raise LabError(
                 f"the lab's files were changed while they were in use: {found}",

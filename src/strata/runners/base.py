@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from strata.devices.device import Device
+from strata.errors import RunError
 from strata.files import NotPlain, open_plain
 from strata.model.inputs import InputFile
 from strata.plan.model import Plan
@@ -41,6 +42,10 @@ TEARDOWN_MARGIN_NS: Final = 60 * 10**9
 
 class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
     """The user ended the whole run; the trial has no result."""
+
+
+class HostError(RunError):
+    """The machine failed, not the trial: its disk is full, for instance."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,11 @@ class FakeRunner:
     name = "fake"
     time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker's own begins anew."""
+        told = (self.output, self.behaviours, self.disturbed, self.identity, self.settings)
+        return type(self), told
+
     def identity_of(self, plan: Plan) -> Identity:
         if plan.kernel.is_default:
             return self.identity

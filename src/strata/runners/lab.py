@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -47,6 +48,7 @@ from strata.runners.base import (
     TRACE_NAME,
     Cancelled,
     EventTail,
+    HostError,
     Identity,
     Progress,
     Task,
@@ -92,6 +94,11 @@ class LabRunner:
         self._building = threading.Lock()
         self._agent = lab.agent.path.read_bytes()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels to another machine with its labs; nothing is built there."""
+        options = partial(LabRunner, stall_limit_s=self._stall_limit_s, measure_cost=self._measure_cost)
+        return options, (self._lab,), {"_labs": self._labs}
+
     @functools.cached_property
     def identity(self) -> Identity:
         found = self._lab.fingerprint
@@ -133,10 +140,11 @@ class LabRunner:
         return lacking_cpus(plan) or "; ".join(lacking_inside(plan, lab.qemu_kernel)) or None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
-        self._ensure_for(plan)
+        self.lab_for(plan)
         provide_inputs(plan, files, self._progress)
 
-    def _ensure_for(self, plan: Plan) -> Lab:
+    def lab_for(self, plan: Plan) -> Lab:
+        """The lab with all parts that a plan needs, which are built if missing."""
         with self._building:
             lab = ensure_for(self._lab_of(plan) or self._lab, plan, self._progress)
             self._labs[plan.kernel] = lab
@@ -163,7 +171,7 @@ class LabRunner:
         None without a cut.
         """
         plan = task.plan
-        lab = self._ensure_for(plan)
+        lab = self.lab_for(plan)
         refuse_damaged(plan, lab)
         bindings = canonical_json(lab_bindings(plan))
         with explained(task.folder, "write the bindings"):
@@ -301,7 +309,7 @@ class _Watch:
         for line in new.split(b"\n"):
             if _HOST_FAILED in line or _READ_FAILED in line:
                 said = line[line.find(b"strata:") :].decode(errors="replace").strip()
-                raise RunError(
+                raise HostError(
                     f"the host could not hold a modelled disk's content ({said})",
                     place=self._place(),
                     # The record must be the same on every machine: no path.

@@ -13,6 +13,7 @@ from strata.actions import run as running
 from strata.cli.output import listener, notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, OnRunner, Scratch, argument, chosen_cell, option
 from strata.cli.run import AllowCommands, AllowContainers
+from strata.execution.pool import Labs
 from strata.experiment.strategies import selftest as method
 from strata.experiment.strategies.selftest import GOOD, TOO_OFTEN
 from strata.model.study import Study
@@ -92,7 +93,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
-def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
+def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: Labs) -> None:
     carrier = running.runner_for(name, place, scratch, listener=listener())
     text = f"{study.name}: {study.trial_count} trials of one stack, results in {place}"
     notes().print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study on a Dask cluster: a worker in this process, which has a cache and records of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from execution_factory import TRIALS, RecordingDisplay, fake_runner, identity_of, run_tiny, study_in
+
+from strata.errors import LabError, StrataError, StudyError, ToolError
+from strata.execution.cluster import connection, worker
+from strata.execution.cluster.connection import Cluster
+from strata.experiment.run import RunSummary, run_study
+from strata.results.records import RecordStore
+from strata.results.store import ResultsFolder
+from strata.runners.fake import FakeRunner
+
+_HERE = """\
+cluster = "distributed.LocalCluster"
+workers = 1
+[arguments]
+processes = false
+n_workers = 1
+threads_per_worker = 2
+protocol = "tcp://"
+host = "127.0.0.1"
+dashboard_address = ""
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "here.toml"
+    file.write_text(_HERE)
+    found = Cluster(str(file))
+    yield found
+    found.close()
+
+
+def _run(folder: Path, cluster: Cluster, runner: FakeRunner, display: RecordingDisplay) -> RunSummary:
+    return run_study(study_in(folder), folder / "results", runner, display, jobs=cluster)
+
+
+def _records(results: Path) -> dict[str, list[str]]:
+    store = ResultsFolder(results).store
+    assert isinstance(store, RecordStore)
+    return {
+        identity: [store.read(each, identity).record_sha256 for each in store.attempts(identity)]
+        for identity in store.identities()
+    }
+
+
+def test_a_cluster_gives_the_records_of_a_serial_run(tmp_path: Path, cluster: Cluster) -> None:
+    behaviours = {"xfs__mix__s2": "fail", "ext4__mix__s1": "die"}
+    display = RecordingDisplay()
+
+    summary = _run(tmp_path, cluster, fake_runner(**behaviours), display)
+
+    (tmp_path / "serial").mkdir()
+    serial = run_tiny(tmp_path / "serial", fake_runner(**behaviours))
+    assert (set(summary.valid), summary.invalid) == (set(serial.valid), serial.invalid)
+    assert _records(tmp_path / "results") == _records(tmp_path / "serial" / "results")
+    for attempt in (tmp_path / "serial" / "results").glob("records/*/*"):
+        there = tmp_path / "results" / attempt.relative_to(tmp_path / "serial" / "results")
+        assert {path.name for path in attempt.iterdir()} == {path.name for path in there.iterdir()}
+    assert RecordStore(tmp_path / "cache" / "records").identities() == [], "they were taken"
+    assert sum(event.startswith("finished") for event in display.events) == len(TRIALS)
+
+
+def test_a_record_that_no_client_took_is_not_measured_again(tmp_path: Path, cluster: Cluster) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    run_tiny(first, fake_runner())
+    identity = identity_of("ext4.mix.s1")
+    shutil.copytree(first / "results" / "records" / identity, tmp_path / "cache" / "records" / identity)
+    died = fake_runner(ext4__mix__s1="die")  # if it were measured again
+
+    summary = _run(tmp_path, cluster, died, RecordingDisplay())
+
+    assert set(summary.valid) == TRIALS
+
+
+def test_a_worker_of_another_strata_is_left_out(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.client  # noqa: B018  connected before the version is another one
+    monkeypatch.setattr(worker, "this_strata", lambda: ("0.0.9", "0" * 64))
+
+    with pytest.raises(LabError, match=r"no worker can run a trial: .*it has Strata 0\.0\.9"):
+        _run(tmp_path, cluster, fake_runner(), RecordingDisplay())
+
+
+def test_what_is_no_cluster_is_refused_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_TIMEOUT_S", 1)
+    (tmp_path / "typo.toml").write_text("adress = 'tcp://a:1'")
+    (tmp_path / "foreign.toml").write_text("cluster = 'os.system'")
+    (tmp_path / "missing.toml").write_text("workers = 3")
+    (tmp_path / "wrong.toml").write_text("cluster = 'distributed.Nothing'")
+    refused: dict[str, type[StrataError]] = {
+        "tcp://127.0.0.1:1": LabError,
+        "somewhere": StudyError,
+        "local:0": StudyError,
+        **{
+            str(tmp_path / f"{name}.toml"): StudyError
+            for name in ("typo", "foreign", "missing", "wrong", "none")
+        },
+    }
+    wrong = []
+    for where, kind in refused.items():
+        try:
+            Cluster(where).client  # noqa: B018
+        except StrataError as error:
+            if type(error) is not kind or error.remedy is None or str(error).count("\n") > 1:
+                wrong.append(f"{where}: {error!r}")
+        else:
+            wrong.append(f"{where}: accepted")
+    assert not wrong
+
+
+def test_a_host_study_is_refused_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    class Wall(FakeRunner):
+        time_domain = "wall"
+
+    with pytest.raises(ToolError, match="a host's results are its own"):
+        _run(tmp_path, cluster, Wall(), RecordingDisplay())
