@@ -17,8 +17,8 @@ from made_results import trial_key
 from strata.console import Terminal
 from strata.errors import LabError, ResultError, RunError
 from strata.execution.display import display_for, headline
-from strata.execution.schedule import plan_study
 from strata.execution.pool import worker_cpus
+from strata.execution.schedule import plan_study
 from strata.experiment.run import run_study
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan

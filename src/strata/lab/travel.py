@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.cache import Cache, Entry, cache_root, damage_of
+from strata.lab.cache import Cache, Entry, cache_root, caches, damage_of, file_hash
 from strata.lab.inputs import provided_inputs
 from strata.lab.integrity import HASHES
-from strata.lab.lab import Lab, caches, files_of
+from strata.lab.lab import Lab, files_of
 from strata.plan.model import Plan, sha256_hex
 
 CHUNK_BYTES: Final = 8 << 20
@@ -40,7 +40,7 @@ class LabPart:
         """Whether this machine has it, with these bytes. Raises LabError if it has another one."""
         if not (self.folder / HASHES).is_file() or damage_of(self.folder) is not None:
             return False
-        if (found := sha256_hex((self.folder / HASHES).read_bytes())) != self.sha256:
+        if (found := file_hash(self.folder / HASHES)) != self.sha256:
             raise LabError(
                 f"its {self.kind} has the hash {found[:12]}, not {self.sha256[:12]} as here",
                 place=str(self.folder),
@@ -50,8 +50,14 @@ class LabPart:
 
     def files(self) -> list[tuple[str, int, int]]:
         """The name, mode and size of each file that travels."""
-        found = [path for path in sorted(self.folder.iterdir()) if path.name not in _MADE]
-        return [(path.name, path.stat().st_mode & 0o777, path.stat().st_size) for path in found]
+        found = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        names = [path.relative_to(self.folder).as_posix() for path in found]
+        states = [path.stat() for path in found]
+        return [
+            (name, state.st_mode & 0o777, state.st_size)
+            for name, state in zip(names, states, strict=True)
+            if name not in _MADE
+        ]
 
     def chunks(self) -> Iterator[bytes]:
         """The content of these files, one after another in pieces."""
@@ -60,7 +66,7 @@ class LabPart:
                 yield from iter(functools.partial(file.read, CHUNK_BYTES), b"")
 
     def entry(self) -> Entry:
-        found = next((e for e in Cache(self.folder.parents[1]).entries(self.kind) if e.key == self.key), None)
+        found = Cache(self.folder.parents[1]).read(self.kind, self.key)
         assert found is not None, "the lab is made of entries"
         return found
 
@@ -88,6 +94,7 @@ def _write(
 ) -> dict[str, Any]:
     for name, mode, size_bytes in files:
         path, left_bytes = folder / name, size_bytes
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             while left_bytes > 0:
                 left_bytes -= file.write(next(chunks))

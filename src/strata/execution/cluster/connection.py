@@ -74,7 +74,7 @@ class Cluster:
                 raise ToolError(
                     "a cluster needs Dask, which is not installed",
                     place="--cluster",
-                    remedy="install Strata with it: pip install 'strata[cluster]'",
+                    remedy="install Strata with it: pip install 'strata-storage[cluster]'",
                 ) from error
             logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by Strata
             atexit.register(self.close)

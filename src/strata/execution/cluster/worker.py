@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Final
 
 from distributed import Future, Worker, get_worker, worker_client
 
+from strata import __version__
 from strata.errors import StrataError
 from strata.execution.pool import Work, WorkSite
 from strata.lab.boot import check_tools
@@ -107,7 +107,7 @@ _runs: dict[str, _Run] = {}
 
 
 def this_strata() -> tuple[str, str]:
-    return version("strata"), sources_sha256()
+    return __version__, sources_sha256()
 
 
 def _cache() -> Cache:
