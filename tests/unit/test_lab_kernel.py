@@ -322,15 +322,6 @@ def test_a_tarball_that_is_cut_off_is_refused(tmp_path: Path, folder: Path, tarb
         build(tmp_path / "cache", folder, tmp_path / "absent.tar.xz")
 
 
-def test_a_recipe_that_names_a_missing_file_is_refused(folder: Path) -> None:
-    (folder / "disk/disk.c").unlink()
-
-    with pytest.raises(LabError, match=r"names disk/disk\.c") as caught:
-        Recipe.read(folder)
-
-    assert caught.value.place == str(folder / "recipe.toml")
-
-
 @pytest.mark.parametrize("version", KERNELS)
 def test_nothing_of_our_recipe_lies_in_what_is_left_out_of_the_source(version: str) -> None:
     recipe = Recipe.read(ROOT / "kernel", Kernel(version))

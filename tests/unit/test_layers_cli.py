@@ -5,12 +5,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
-from command_line import shown, shown_json
-from strata.cli.parameters import complete_layer
+from command_line import shown
 from strata.diagnostics.mistakes import keys_of
-from strata.errors import StudyError
 from strata.model.layer import Family
 from strata.plan.catalogue import catalogue
 from strata.plan.sheets import grouped, layer_sheet
@@ -42,22 +38,3 @@ def test_a_layer_is_shown_with_its_interfaces_and_every_key() -> None:
         assert f"stands on {layer.requires} gives a" in said
         for key in [*keys_of(layer), *layer.allowed]:
             assert key == "layer" or key in said
-
-
-def test_json_holds_the_same() -> None:
-    [plain] = shown_json("list", "layers", "crypt")["layers"]
-
-    assert (plain["family"], plain["gives"]) == ("caches, encryption, integrity", "a block device")
-    assert {each["name"] for each in plain["keys"]} == {*keys_of(catalogue().layers["crypt"])} - {"layer"}
-    assert [each["name"] for each in shown_json("list", "layers")["layers"]] == LAYERS
-
-
-def test_an_unknown_layer_is_refused_with_the_nearest() -> None:
-    with pytest.raises(StudyError) as caught:
-        shown("list", "layers", "lvm-tin")
-
-    assert 'did you mean "lvm-thin"' in str(caught.value.remedy)
-
-
-def test_names_are_completed() -> None:
-    assert complete_layer("inc") == ["incus", "incus-dir"]

@@ -74,26 +74,6 @@ def test_an_excluded_combination_is_not_run(tmp_path: Path) -> None:
     assert len(cells) == 5
 
 
-def test_a_combination_excluded_by_one_table_alone_is_not_made(tmp_path: Path) -> None:
-    more = 'atime = { key = "stacks.zfs.layers.zfs.atime", values = [true, false] }\n'
-    study = read(tmp_path, TEXT + more + '[[exclude]]\nrecordsize = "8KiB"\natime = true\n')
-
-    assert [name for name in study.stacks if name.startswith("zfs")] == [
-        "zfs-recordsize-8kib-atime-off",
-        "zfs-recordsize-128kib-atime-on",
-        "zfs-recordsize-128kib-atime-off",
-    ]
-
-
-def test_equal_combinations_are_run_once(tmp_path: Path) -> None:
-    text = TEXT.replace('"8KiB", "128KiB"', '"128KiB", "131072B"')
-
-    study = read(tmp_path, text)
-
-    assert list(study.stacks) == ["zfs-recordsize-128kib", "ext4"]
-    assert study.matrix.same == {"zfs-recordsize-131072b": "zfs-recordsize-128kib"}
-
-
 def test_a_key_of_all_stacks_and_values_with_names(tmp_path: Path) -> None:
     factors = (
         'top = { key = "stacks.*.layers.0", values = { raw = { layer = "ext4" }, log = { layer = "xfs" } } }'
@@ -202,12 +182,6 @@ def test_a_wrong_value_of_a_key_of_the_study_is_led_back_to_the_factor(tmp_path:
         found = mistakes(tmp_path, f"x = {{ {values} }}")
         assert [where for where, what in found] == ["matrix.x.values[1]"]
         assert cause in found[0][1]
-
-
-def test_an_unknown_key_of_a_factor_is_reported_once(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, 'x = { key = "workloads.oltp.clientz", values = [1, 4, 16] }')
-
-    assert [where for where, what in found if "clientz" in what] == ["matrix.x.key"]
 
 
 def test_too_many_combinations_are_refused_before_they_are_made(tmp_path: Path) -> None:

@@ -176,17 +176,6 @@ def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
     assert expected in text
 
 
-def test_each_disk_can_have_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    models = ["generic-desktop-hdd", "generic-nearline-hdd", "generic-laptop-hdd"]
-    named = [word for each in models for word in ("--disk", each)]
-
-    CliRunner().invoke(app, ["new", "study", "mine", "--use", "home-server", *named])
-
-    study = load_study(tmp_path / "mine.toml", catalogue())
-    assert [each.device.name for each in study.devices.values()] == models
-
-
 def test_an_ssd_beside_hard_disks_serves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     models = ["generic-nearline-hdd", "samsung-870-evo-1tb", "generic-nearline-hdd"]

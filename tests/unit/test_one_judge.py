@@ -144,14 +144,6 @@ def test_a_gate_fails_by_no_number_that_the_report_doubts(tmp_path: Path) -> Non
         compared(path, "ext4", "xfs", "--fail-on", "worse")
 
 
-def test_what_is_exactly_equal_stays_equal_although_it_is_doubtful(tmp_path: Path) -> None:
-    path = results(tmp_path / "r", DISTURBED)
-    [same, _] = shown_json("compare", path, path)["rows"]
-
-    assert same["comparison"]["verdict"] == "equal"
-    shown("compare", path, path, "--fail-on", "worse", "--fail-on", "undecided")
-
-
 def test_the_mean_over_cells_is_as_doubtful_as_they_are(tmp_path: Path) -> None:
     folders = [
         made_results(tmp_path / name, stacks=2, workloads=2, gains={"ext4": gain}, checks=[DISTURBED]).path

@@ -78,12 +78,6 @@ def test_a_seed_is_another_drive_for_all_stacks_and_part_of_the_identity_of_a_tr
     assert spec_sha256(study, plan) != spec_sha256(replace(study, drives="exact"), plan)
 
 
-def test_exact_drives_are_those_of_the_file(tmp_path: Path) -> None:
-    study = studied(tmp_path, 'drives = "exact"')
-
-    assert study.drawn_devices("ext4", 1)["disk0"] == study.devices["disk0"].device
-
-
 def pause(study: Study, stack: str, workload: str, seed: int) -> str:
     """The pause of a trial, which stands between what is prepared and the load."""
     steps = compile_trial(study, stack, workload, seed).steps

@@ -56,20 +56,6 @@ def snapshot(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_without_scatter_six_seeds_are_enough(tmp_path: Path) -> None:
-    done = run(tmp_path, noisy({}))
-
-    assert done.added_seeds == {"mix": (3, 4, 5, 6)}
-    assert done.not_converged == {}
-    assert len(done.valid) == 12
-
-
-def test_a_study_without_a_precision_has_the_seeds_that_it_declares(tmp_path: Path) -> None:
-    done = run(tmp_path, noisy({"mix": 0.5}), TEXT)
-
-    assert (done.added_seeds, done.not_converged, len(done.valid)) == ({}, {}, 4)
-
-
 def test_seeds_are_added_to_the_workload_that_needs_them_as_whole_blocks(tmp_path: Path) -> None:
     done = run(tmp_path, noisy({"mix": 0.04}), BOTH)
 
@@ -203,27 +189,6 @@ def test_a_failed_trial_is_tried_once_a_run_however_many_rounds_there_are(tmp_pa
 
     assert runner.begun.count("xfs.mix.s1") == 1
     assert len(done.added_seeds["mix"]) == 10
-
-
-def test_measuring_anew_measures_each_once(tmp_path: Path) -> None:
-    run(tmp_path, noisy({"mix": 0.5}))
-
-    runner = noisy({})
-    done = run(tmp_path, runner, fresh=True)
-
-    assert sorted(runner.begun) == sorted(set(runner.begun))
-    assert done.added_seeds == {"mix": (3, 4, 5, 6)}
-    assert done.kept == ()
-
-
-def test_the_display_says_why_seeds_are_added(tmp_path: Path) -> None:
-    display = RecordingDisplay()
-
-    run(tmp_path, noisy({"mix": 0.04}), display=display)
-
-    said = [each for each in display.events if each.startswith("say")]
-    assert said[0] == "say mix is not within ±2.5 % yet (no interval yet): seeds 3, 4, 5, 6 added"
-    assert "seed 7 added" in said[1]
 
 
 def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(

@@ -7,7 +7,6 @@ from typing import Literal
 import pytest
 from execution_factory import TEXT, study_in
 
-from command_line import shown, shown_json
 from strata.bundled import project_root
 from strata.devices.processor import (
     FREE,
@@ -17,7 +16,7 @@ from strata.devices.processor import (
     find_processor,
     load_processor,
 )
-from strata.errors import DiagnosticsError, StudyError
+from strata.errors import DiagnosticsError
 from strata.execution.schedule import plan_study
 from strata.runners.fake import FakeRunner
 
@@ -98,19 +97,6 @@ def test_more_programs_than_the_kernel_takes_are_refused(tmp_path: Path) -> None
 
     with pytest.raises(DiagnosticsError, match="more than 128"):
         load_processor(tmp_path / "mine.toml")
-
-
-def test_an_unknown_processor_gets_the_nearest_name() -> None:
-    with pytest.raises(StudyError) as caught:
-        find_processor("generic-server")
-
-    assert str(caught.value.remedy).startswith(f'did you mean "{SERVER}"')
-
-
-def test_processors_are_listed_and_shown() -> None:
-    assert [each["name"] for each in shown_json("list", "processors")["processors"]] == bundled_processors()
-    assert shown_json("list", "processors", SERVER)["parameters"]["copy_time"]["unit"] == "ps/B"
-    assert "unit_time" in shown("list", "processors", SERVER)
 
 
 def test_the_kernel_reads_integer_prices_and_the_default_program_comes_last() -> None:

@@ -80,13 +80,6 @@ def test_names_that_there_are_not_are_refused_with_the_nearest(ground: Path) -> 
         strata.Results.open("results/nowhere")
 
 
-def test_in_a_notebook_results_show_their_answer(ground: Path) -> None:
-    shown = strata.Results.open("results/showcase")._repr_html_()
-
-    assert shown.startswith('<div class="strata">')
-    assert "PostgreSQL server" in shown
-
-
 def test_a_study_is_run_and_its_results_are_judged(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (ground / "tiny.toml").write_text(SOUND)
     monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: FakeRunner())

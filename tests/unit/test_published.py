@@ -29,10 +29,6 @@ def claims_of(study: Path) -> list[Claim]:
     return read_claims(study.with_suffix(SUFFIX), subject_of(read, skipped(read), 1.0))
 
 
-def test_the_published_comparisons_are_here() -> None:
-    assert {each.stem for each in STUDIES} == CLAIMS.keys()
-
-
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)
 def test_every_claim_is_data_and_has_its_source(study: Path) -> None:
     claims = claims_of(study)

@@ -31,18 +31,6 @@ def test_every_table_has_the_columns_that_its_description_names(folder: ResultsF
         assert answer.rows == table.of(results).rows, name
 
 
-def test_metrics_equal_the_results(folder: ResultsFolder) -> None:
-    sql = "select value from metrics where trial = 'xfs.oltp.s2' and metric = 'transactions_per_s'"
-
-    assert query(folder, sql).rows == [(metrics_of("oltp", 344, 2)[0].value,)]
-
-
-def test_samples_equal_the_events(folder: ResultsFolder) -> None:
-    sql = "select count(*) from samples where trial = 'xfs.oltp.s2' and name = 'dirty_bytes'"
-
-    assert query(folder, sql).rows == [(60,)]
-
-
 def test_a_result_that_came_later_is_in_the_next_query(folder: ResultsFolder) -> None:
     count = "select max(attempt) from trials where trial = 'xfs.oltp.s1'"
     assert query(folder, count).rows == [(1,)]

@@ -47,24 +47,8 @@ def record(depth: int, count: int = 400, think_ns: int = 0) -> Records:
     return np.array(rows, RECORD)
 
 
-def test_on_its_own_disk_a_trace_takes_what_it_took() -> None:
-    for mode in ("open", "closed"):
-        for depth, think_ns in ((1, 0), (1, 5 * MS), (16, 0), (16, 5 * MS)):
-            found = replay(record(depth, think_ns=think_ns), find_device(DEVICE), mode=mode)
-            np.testing.assert_array_equal(found.complete_ns, found.records["complete_ns"])
-            assert found.recorded == found.replayed
-            assert found.recorded_span_ns == found.replayed_span_ns
-
-
 def faster(mode: Any) -> Replay:
     return replay(record(8), find_device("generic-nvme-consumer"), mode=mode)
-
-
-def test_an_open_replay_on_a_faster_disk_has_shorter_latencies_in_the_same_time() -> None:
-    found = faster("open")
-
-    assert found.replayed["read"].mean < found.recorded["read"].mean / 5
-    assert found.replayed_span_ns > 0.9 * found.recorded_span_ns
 
 
 def test_a_closed_replay_on_a_faster_disk_is_over_sooner() -> None:

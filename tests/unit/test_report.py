@@ -9,9 +9,7 @@ from typing import ClassVar
 
 import pytest
 from results_factory import (
-    QUESTION,
     STACKS,
-    WORKLOADS,
     EventLog,
     S,
     make_study,
@@ -29,7 +27,6 @@ from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, P
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.report import Report
 from strata.report.sections import document, facts
-from strata.report.wording import covered_words
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -99,32 +96,6 @@ def test_the_command_as_it_was_typed_does_not_enter_a_report(study: StudyResults
     elsewhere = study.snapshot.model_copy(update={"command": typed})
 
     assert render(Report(dataclasses.replace(study, snapshot=elsewhere))) == page
-
-
-def test_a_report_shows_its_question_and_every_stack_and_workload(page: str) -> None:
-    assert f"<h1>{QUESTION}</h1>" in page
-    for name in (*STACKS, *WORKLOADS):
-        assert f">{name}<" in page
-
-
-def test_a_report_says_how_to_reproduce_it(page: str, study: StudyResults) -> None:
-    record = study.records[0]
-
-    for text in ("strata run quickstart.toml", "postgresql-17 17.6", "Linux 7.2.12"):
-        assert text in page
-    assert present(record.fingerprint.kernel_sha256) in page
-    assert record.to_plain()["record_sha256"] in page
-    assert "Computing is free" in page
-    assert "200 ns per system call" in page
-
-
-def test_every_chart_is_described_in_words(page: str) -> None:
-    images = Outline(page).images
-
-    assert len(images) == page.count("<svg") + len(WORKLOADS)  # and the bars of the answers
-    assert page.count("<svg") == len(WORKLOADS) * 5
-    for label in images:
-        assert all(stack in present(label) for stack in STACKS)
 
 
 def test_every_colour_of_the_charts_can_turn_dark(page: str) -> None:
@@ -266,25 +237,3 @@ def test_an_operation_past_the_page_cache_costs_a_request_though_the_step_is_lon
 
     assert "<td>1.00</td>" in table
     assert "4.00 KiB" in table
-
-
-def test_of_a_workload_that_counts_no_operations_the_load_is_one(tmp_path: Path) -> None:
-    table = present(cost_table(direct_load(tmp_path / "results", counted=False), "the load"))
-
-    assert "<td>9,000</td>" in table
-    assert "35.2 MiB" in table
-
-
-def test_the_window_of_the_disks_time_is_said_to_be_the_step(page: str) -> None:
-    assert "from the start of the measuring step to its end" in page
-
-
-def test_the_methods_say_what_an_interval_covers() -> None:
-    snapshot = snapshot_of(STACKS, (1,))
-    default = covered_words(snapshot)
-
-    assert "periodic work" in default
-    assert "drives that may be of these models" in default
-    fixed = snapshot.model_copy(update={"drives": "exact", "phases": "fixed"})
-    exact = "An interval is of the mean over other layouts and accesses and other angles of the platters."
-    assert covered_words(fixed).startswith(exact)

@@ -10,15 +10,11 @@ import pytest
 
 from made_results import made_results
 from strata.model.trial import CellKey
-from strata.printable import plain
-from strata.report.data import study_data
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
 from strata.report.page import render
 from strata.report.report import Report
 from strata.report.sections import document
 from strata.results.record import StudySnapshot
-from strata.serve.pages import Pages
-from strata.serve.watch import Watch
 from strata.statistics.study import StudyResults, gather
 
 ADDED = "Added for a precision of ±2.5 %: seed 4 under postgresql."
@@ -78,20 +74,3 @@ def test_the_report_the_terminal_and_markdown_say_it(results: StudyResults) -> N
         assert NOT_CONVERGED in said
     assert "2 stacks × 2 workloads × 3 seeds, and further seeds where they were needed." in page
     assert "the seeds were 1 to 3." in page
-
-
-def test_json_has_both(results: StudyResults) -> None:
-    found = plain(study_data(results))
-
-    assert found["added_seeds"] == {"postgresql": [4]}
-    assert found["not_converged"] == {"xfs.postgresql": 0.041, "ext4.mail": None}
-
-
-def test_the_served_page_says_it(tmp_path: Path) -> None:
-    folder = made_results(tmp_path / "results", stacks=2, workloads=2, seeds=4)
-    folder.study_path.write_text(sequential(folder.study()).model_dump_json())
-
-    shown = Pages().study(Watch("made", folder.path))
-
-    assert ADDED in shown
-    assert NOT_CONVERGED in shown

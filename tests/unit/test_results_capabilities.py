@@ -39,10 +39,6 @@ def test_what_was_found_is_read_again_as_it_was(tmp_path: Path) -> None:
     assert read.title("quota") == "Quota enforced"
 
 
-def test_without_a_probe_there_is_none(tmp_path: Path) -> None:
-    assert read_capabilities(make_study(tmp_path / "results", stacks={"ext4": 300.0}, seeds=(1,))) is None
-
-
 def test_a_second_survey_of_one_probe_keeps_what_the_first_found(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path / "results")
     write_capabilities(folder, found(("ext4", "snapshot", "no"), ("btrfs", "quota", "no")))

@@ -41,23 +41,6 @@ def test_output_in_chunks_is_put_together_even_inside_a_character(tmp_path: Path
     assert events.complete
 
 
-def test_a_killed_agents_last_line_is_left_out_and_said_so(tmp_path: Path) -> None:
-    text = good_log(PLAN, 300).text()
-
-    events = read_events(written(tmp_path, text[: len(text) // 2]))
-
-    assert events.truncated
-    assert not events.complete
-    assert "mkfs" in events.steps
-
-
-def test_a_last_line_that_lacks_only_its_end_counts(tmp_path: Path) -> None:
-    events = read_events(written(tmp_path, good_log(PLAN, 300).text().rstrip("\n")))
-
-    assert events.complete
-    assert not events.truncated
-
-
 def test_events_may_be_of_any_length_and_their_lines_may_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,12 +98,3 @@ def test_a_kind_of_event_that_is_not_known_is_passed_over(tmp_path: Path) -> Non
     log.finish()
 
     assert read_events(written(tmp_path, log.text())).complete
-
-
-def test_missing_events_are_an_error_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match="No such file"):
-        read_events(tmp_path / "events.jsonl")
-
-
-def test_an_agent_that_never_spoke_leaves_no_start(tmp_path: Path) -> None:
-    assert read_events(written(tmp_path, "")).start is None

@@ -114,20 +114,6 @@ def test_a_service_that_does_not_get_ready_is_reported_with_the_end_of_its_log(t
     assert said[1:] == ["step load was not run"]
 
 
-def test_a_service_that_ends_early_is_reported_with_its_exit(tmp_path: Path) -> None:
-    plan = plan_with(step_of("server", background=True), step_of("load"))
-    log = server_log(plan, {"stdout": "mariadbd: Aborting\n"})
-    log.add("step_start", step="load", phase="measure", argv=["run"])
-    log.end("load", "interrupted", S)
-    log.add("step_end", step="server", outcome="failed", error="the service ended early: killed by SIGSEGV")
-    log.finish("failed", failed_step="server", reason="the service server ended early: killed by SIGSEGV")
-
-    said = event_failures(plan, read_events(log.written(tmp_path)))
-
-    expected = "the service ended early: killed by SIGSEGV; it said: mariadbd: Aborting"
-    assert said == [f'step server ("Server") {expected}']
-
-
 def test_a_log_that_a_service_keeps_in_a_file_is_its_last_word(tmp_path: Path) -> None:
     plan = plan_with(step_of("server", background=True))
     log = server_log(plan, {})

@@ -11,7 +11,7 @@ import pytest
 from execution_factory import TEXT, TRIALS, fake_runner
 from typer.testing import CliRunner
 
-from command_line import refusal, shown, shown_json
+from command_line import refusal, shown
 from strata.actions import run as running
 from strata.cli import app, main
 from strata.errors import LabError, ResultError, RunError, StrataError, StudyError, ToolError
@@ -82,10 +82,6 @@ def test_nothing_is_erased_without_a_disk_that_is_named(study: Path) -> None:
     assert "no disk is named" in str(error)
 
 
-def test_the_host_runner_asks_for_a_scratch_folder(study: Path) -> None:
-    assert refusal("run", study, "--runner", "host").place == "--scratch"
-
-
 def test_a_scratch_folder_without_the_host_runner_is_a_mistake(study: Path) -> None:
     error = refusal("run", study, "--scratch", "/srv")
 
@@ -97,14 +93,6 @@ def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
 
     assert isinstance(error, StudyError)
     assert error.place == "--stall-limit"
-
-
-@pytest.mark.parametrize("limit", ["0s", "999ms"])
-def test_a_limit_that_would_end_every_lab_is_a_mistake(study: Path, limit: str) -> None:
-    error = refusal("run", study, "--stall-limit", limit)
-
-    assert error.place == "--stall-limit"
-    assert "the least is 1s" in str(error)
 
 
 def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names_no_place(
@@ -142,10 +130,6 @@ def test_what_the_operating_system_refuses_is_two_lines_and_no_traceback(
     assert "make room" in said
 
 
-def test_the_labs_commands_are_shown_with_examples() -> None:
-    assert "strata lab build" in shown("lab", "--help")
-
-
 def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None:
     study.write_text(TEXT.replace('layer = "xfs"', 'layer = "zfs9"'))
 
@@ -153,10 +137,6 @@ def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None
 
     assert "zfs9" in str(error)
     assert not (study.parent / "results").exists()
-
-
-def test_cleaning_where_nothing_was_left_says_so(study: Path) -> None:
-    assert shown_json("lab", "clean") == {"removed": []}
 
 
 def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:

@@ -135,25 +135,6 @@ def test_a_missing_program_is_named_with_its_package(tmp_path: Path) -> None:
     ]
 
 
-def test_a_journal_remembers_a_folder_before_it_is_made(tmp_path: Path) -> None:
-    folder = tmp_path / "scratch" / "strata-abc"
-
-    Journal(tmp_path).record(folder)
-
-    assert list(Journal(tmp_path).folders()) == [folder]
-
-
-def test_a_forgotten_folder_leaves_no_trace(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    journal.record(tmp_path / "strata-one")
-    journal.record(tmp_path / "strata-two")
-
-    journal.forget(tmp_path / "strata-one")
-    journal.forget(tmp_path / "strata-two")
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_entry_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.record(tmp_path / "strata-one")
@@ -176,12 +157,6 @@ def test_cleaning_deletes_the_folder_and_says_so(tmp_path: Path) -> None:
     assert said == [f"deleted {folder}"]
     assert not folder.exists()
     assert list(Journal(tmp_path).folders()) == []
-
-
-def test_cleaning_what_was_never_made_is_no_error(tmp_path: Path) -> None:
-    Journal(tmp_path).record(tmp_path / "strata-abc")
-
-    assert Journal(tmp_path).clean() == []
 
 
 def test_programs_state_their_versions_and_the_scratch_folder_its_filesystem(tmp_path: Path) -> None:

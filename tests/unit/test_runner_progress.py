@@ -41,30 +41,6 @@ def test_progress_follows_the_events_as_they_are_written(tmp_path: Path, plan: P
     assert (tail.step_id, tail.title, tail.phase) == (step.id, step.title, step.phase)
 
 
-def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path, plan: Plan) -> None:
-    path = tmp_path / "events.jsonl"
-    tail = EventTail(path, plan)
-    whole = line(type="agent_end", outcome="ok")
-
-    path.write_bytes(whole[:20])
-    tail.read()
-    assert not tail.ended
-    path.write_bytes(whole)
-    tail.read()
-
-    assert tail.ended
-
-
-def test_what_is_no_event_does_not_stop_the_progress(tmp_path: Path, plan: Plan) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"not json\n[]\n" + line(type="agent_end"))
-    tail = EventTail(path, plan)
-
-    tail.read()
-
-    assert tail.ended
-
-
 def test_teardown_may_take_what_its_steps_may_take(plan: Plan) -> None:
     undo_ns = sum(step.undo.time_limit_ns for step in plan.steps if step.undo)
 

@@ -20,7 +20,7 @@ from strata.advice.uses import bundled_uses
 from strata.experiment.run import RunSummary, run_study
 from strata.model.find import Find
 from strata.model.study_record import WorkloadRecord
-from strata.model.trial import CellKey, TrialKey
+from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Trial
@@ -32,7 +32,6 @@ from strata.results.record import ResultRecord
 from strata.results.search import searches
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
-from strata.serve.watch import Watch
 from strata.statistics.study import StudyResults, gather
 from study_texts import mistakes
 
@@ -61,33 +60,6 @@ def test_the_planted_rate_is_found_for_every_stack_and_seed(tmp_path: Path) -> N
         for seed, rate in found(tmp_path, stack).items():
             assert rate == pytest.approx(highest_rate(capacity * SCATTER[seed]), rel=0.05)
         assert set(found(tmp_path, stack)) == {1, 2, 3}
-
-
-def test_the_ratio_of_two_stacks_has_an_interval_over_the_seeds(tmp_path: Path) -> None:
-    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
-
-    whole = results(tmp_path)
-    kind = next(kind for kind in whole.metrics("oltp") if kind.name == RATE_FOUND)
-    compared = whole.compared(kind, CellKey("ext4", "oltp"), CellKey("xfs", "oltp"))
-    assert compared is not None
-    assert compared.ratio.interval is not None
-    assert compared.ratio.interval.low < 4 / 3 < compared.ratio.interval.high
-
-
-def test_probes_are_ordinary_trials_that_are_kept(tmp_path: Path) -> None:
-    done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
-
-    kept = set(hashes(tmp_path / "results"))
-    assert {str(each) for each in done.valid} == kept
-    assert {"ext4.oltp-rate-200.s1", "xfs.oltp-rate-200.s1"} <= kept
-    assert {reading.trial_id for reading in results(tmp_path).readings} == kept
-
-
-def test_the_other_seeds_begin_at_what_the_first_one_found_and_take_fewer_probes(tmp_path: Path) -> None:
-    done = run(tmp_path, capacity_runner({"ext4": 10_000, "xfs": 300}, SCATTER))
-
-    count = {seed: sum(each.stack == "ext4" and each.seed == seed for each in done.valid) for seed in (1, 2)}
-    assert count[2] < count[1] / 2
 
 
 def test_a_study_interrupted_anywhere_comes_to_the_same_probes(tmp_path: Path) -> None:
@@ -151,13 +123,6 @@ def test_a_failed_probe_ends_its_search_alone(tmp_path: Path) -> None:
     assert list(done.invalid) == [TrialKey("ext4", "oltp", 1, rate=200)]
     assert set(found(tmp_path, "ext4")) == {2, 3}
     assert set(found(tmp_path, "xfs")) == {1, 2, 3}
-
-
-def test_a_glob_searches_only_what_it_names(tmp_path: Path) -> None:
-    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), only="ext4.*")
-
-    assert set(found(tmp_path, "ext4")) == {1, 2, 3}
-    assert not [name for name in hashes(tmp_path / "results") if name.startswith("xfs")]
 
 
 def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
@@ -245,16 +210,6 @@ def test_advice_ranks_stacks_by_the_rate_that_they_carry(tmp_path: Path) -> None
 
     assert advice.leaders == ("ext4",)
     assert next(part.kind.name for part in advice.parts) == RATE_FOUND
-
-
-def test_the_live_page_shows_probes_in_the_cell_of_their_search(tmp_path: Path) -> None:
-    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
-
-    now = Watch("knee", tmp_path / "results").now()
-
-    [(row, cells)] = now.cells()
-    assert row == "oltp"
-    assert all(len(cell) > 3 for cell in cells)
 
 
 def test_fio_divides_a_rate_among_directions_and_jobs(tmp_path: Path) -> None:

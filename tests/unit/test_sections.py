@@ -12,17 +12,15 @@ import pytest
 from report_blocks import section, tables, texts, walked
 from results_factory import good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
 
-from command_line import shown, shown_json
 from made_results import made_results
 from present import present
 from strata.errors import ResultError
-from strata.model.study_record import LayerRecord, StackRecord, WorkloadRecord
+from strata.model.study_record import WorkloadRecord
 from strata.model.warning import Check
 from strata.report import cells
 from strata.report.answer import overall, surety
 from strata.report.data import raw_values
 from strata.report.document import Document, Drawn
-from strata.report.origin import options
 from strata.report.page import page_of, render
 from strata.report.report import Report
 from strata.report.sections import document
@@ -76,17 +74,6 @@ def whole_answer(path: Path, **made: Any) -> list[str]:
 )
 def test_the_answer_to_all_says_who_leads_where(tmp_path: Path, made: dict[str, Any], sentence: str) -> None:
     assert whole_answer(tmp_path, stacks=3, seeds=4, **made)[0] == sentence
-
-
-def test_how_sure_it_is_stands_beside_it(tmp_path: Path) -> None:
-    clear = whole_answer(tmp_path / "a", stacks=3, workloads=2, seeds=4, gains={"btrfs": 20.0})
-    few = whole_answer(tmp_path / "b", stacks=2, workloads=2, seeds=2)
-
-    assert clear[1:] == [
-        "Under postgresql the differences are clear: other seeds would hardly change who leads.",
-        "Under mail the numbers are in doubt: a check says why.",
-    ]
-    assert few[1].startswith("Under postgresql and mail nothing can be said of how sure this is")
 
 
 def oltp(path: Path, levels: dict[str, float], seeds: tuple[int, ...] = (1, 2, 3)) -> str:
@@ -210,16 +197,6 @@ def test_capabilities_are_a_matrix_with_notes(tmp_path: Path) -> None:
     assert "ext4, Snapshots: nothing below has them" in texts([matrix])
 
 
-def test_every_option_is_a_line(tmp_path: Path) -> None:
-    layer = LayerRecord(layer="xfs", keys={"cow": False})
-    snapshot = made_results(tmp_path / "results", stacks=1, workloads=1, seeds=2).study()
-    lines = options(snapshot.model_copy(update={"stacks": {"a": StackRecord(layers=(layer,))}}))
-
-    assert {("seeds", "1, 2"), ("stacks.a.layers[0].layer", "xfs"), ("stacks.a.layers[0].cow", "false")} < {
-        *lines
-    }
-
-
 def test_a_page_carries_every_value_and_no_string_of_it_ends_the_script(tmp_path: Path) -> None:
     results = results_of(tmp_path, stacks=2, workloads=1, seeds=2, missing={"xfs.postgresql.s2"})
     raw = raw_values(results)
@@ -276,28 +253,3 @@ def test_a_terminal_has_the_failed_checks_and_not_the_undecided_ones(checked: Re
     assert "xfs: cached: the measured window did not reach the disks" in text
     assert text.count("db: the data set fits into memory") == 1  # a warning of every stack is one line
     assert "no transaction failed" not in text
-
-
-def test_a_trial_has_each_check_as_a_question(checked: ResultsFolder) -> None:
-    text = shown("show", str(checked.path), "--trial", "ext4.oltp.s2")
-
-    assert "Was the steady state reached?" in text
-    assert "db: was the data set larger than the memory that could cache it?" in text
-    assert "No transaction failed?" in text
-
-
-def test_json_holds_the_checks(checked: ResultsFolder) -> None:
-    found = shown_json("show", checked.path)["checks"]
-    checks = {(each["trial"], each["name"]): each["verdict"] for each in found}
-
-    assert checks["ext4.oltp.s2", "steady"] == "no"
-    assert checks["ext4.oltp.s1", "steady"] == "yes"
-
-
-def test_results_without_checks_have_no_warnings(tmp_path: Path) -> None:
-    plan = plan_of("ext4", "oltp", 1)
-    folder = ResultsFolder.create(tmp_path / "results", snapshot_of({"ext4": 1.0}, (1,), ("oltp",)))
-    store_trial(folder, plan, metrics_of("oltp", 329, 1), good_log(plan, 329))
-
-    assert "Warning:" not in render(Report(gather(folder)))
-    assert "checks" not in shown("show", str(folder.path), "--trial", plan.trial.id)

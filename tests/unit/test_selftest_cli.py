@@ -59,16 +59,6 @@ def test_what_was_measured_is_measured_once(runner: FakeRunner) -> None:
     assert Path("results/selftest/study.json").is_file()
 
 
-def test_the_figures_are_there_for_a_program(runner: FakeRunner) -> None:
-    (tested,) = json.loads(invoke("--json").stdout)["tests"]
-    found = tested["found"]
-
-    assert (found["n"], found["by_verdict"]["total"], tested["verdict"]) == (6, 2000, "at most 5 %")
-    rate = found["by_interval"]
-    assert rate["interval"][0] < rate["share"] < rate["interval"][1]
-    assert rate["share"] == rate["count"] / 2000
-
-
 def test_what_differs_too_often_ends_with_an_error_and_a_remedy(
     runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,14 +120,3 @@ def test_known_distributions_need_no_lab(tmp_path: Path, monkeypatch: pytest.Mon
     assert normal["verdict"] == "at most 5 %"
     assert len(found) > 3
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_stack_that_is_really_slower_is_found_in_a_share_of_studies() -> None:
-    words = ("--synthetic", "--stacks", "3", "--spread", "2", "--slower", "20", "--json")
-    found: list[dict[str, Any]] = json.loads(invoke(*words).stdout)["tests"]
-
-    assert all(
-        each["found"]["found"]["share"] > 0.95
-        for each in found
-        if each["of"].startswith(("normal", "uniform"))
-    )

@@ -22,7 +22,7 @@ from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.plan.catalogue import catalogue
 from strata.report.findings import sensitivity_sentences
 from strata.report.page import page_of
-from strata.results.findings import UNTRIED, Compared, Finding, Tried, Uncertain, Variation, findings_of
+from strata.results.findings import UNTRIED, Finding, Tried, Variation, findings_of
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -105,25 +105,6 @@ def test_the_answer_stays_where_nothing_is_planted(tmp_path: Path, use: Use) -> 
     assert len([each for each in found.points if each.kind == "disk"]) > 10
     assert {(each.outcome, each.at) for each in found.points} == {("stays", None)}
     assert "the answer stays" in sensitivity_sentences(found)[-1]
-
-
-def test_the_quantity_that_comes_nearest_to_a_change_is_named() -> None:
-    ends = {"stated": 1.0, "low": 1.0, "high": 2.0}
-    about = {"kind": "memory", "unit": "1", "known": "chosen", "source": "a test", **ends}
-    quantities = [Uncertain.model_validate({"quantity": name, "words": name, **about}) for name in "abc"]
-    levels = (3.0, 1.2, 2.0)
-    tried = [
-        quantity.varied(2.0).tried(
-            "even", compared=[Compared(workload="use", stack="xfs", against="ext4", level=level)], seeds=3
-        )
-        for quantity, level in zip(quantities, levels, strict=True)
-    ]
-    found = Finding(
-        kind="sensitivity", subject="use", leaders=("ext4",), quantities=tuple(quantities), tried=tuple(tried)
-    )
-
-    [said] = sensitivity_sentences(found)
-    assert "b at 2, where xfs takes 1.20 × as long as ext4" in said
 
 
 def test_whole_numbers_are_tried_of_clients_and_the_nearest_point_comes_first(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,45 +92,12 @@ def test_what_a_study_says_of_itself_is_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in client_of(tmp_path).get("/").text
 
 
-def test_a_finished_study_is_shown_with_everything(client: TestClient) -> None:
-    text = client.get("/study/made/").text
-
-    assert "<b>8 of 8</b> trials done" in text
-    assert "Finished" in text
-    for words in ("ext4", "xfs", "All cells compared", "By workload", "Newest results", "The full report"):
-        assert words in text
-    assert text.count("<svg") == 2  # a figure per workload
-    assert text.count('class="seed done" href') == 8
-
-
-def test_the_folder_of_many_results_lists_all_of_them(folder: Path, whole: Path) -> None:
-    shutil.copytree(whole, folder.parent / "another")
-    (folder.parent / "empty").mkdir()
-
-    text = client_of(folder.parent).get("/").text
-
-    assert re.findall(r'href="/study/([^/"]+)/"', text) == ["another", "made"]
-
-
 def test_results_of_the_same_name_are_distinguished(tmp_path: Path, whole: Path) -> None:
     roots = [Path(shutil.copytree(whole, tmp_path / each / "made")) for each in ("monday", "tuesday")]
 
     found = find_watches([*roots, roots[0]], {})
 
     assert {key: watch.path for key, watch in found.items()} == {"made": roots[0], "made-2": roots[1]}
-
-
-def test_a_study_that_appears_later_is_found(folder: Path, whole: Path) -> None:
-    client = client_of(folder.parent)
-    before = client.get("/").text
-    shutil.copytree(whole, folder.parent / "later")
-
-    assert "later" not in before
-    assert "later" in client.get("/").text
-
-
-def test_where_there_are_no_results_yet_the_page_says_how_to_make_some(tmp_path: Path) -> None:
-    assert "strata run" in client_of(tmp_path).get("/").text
 
 
 def test_a_study_of_which_nothing_is_done_is_all_left(tmp_path: Path) -> None:
@@ -195,19 +161,6 @@ def test_what_is_written_while_a_run_holds_the_folder_is_running(folder: Path, t
     assert now.running
     assert now.left
     assert not look(folder).running
-
-
-def test_the_time_left_is_that_of_a_run_and_not_of_a_folder(folder: Path) -> None:
-    unfinished(folder)
-
-    assert look(folder).left == ""
-
-
-def test_a_trial_that_has_only_just_begun_is_running(folder: Path) -> None:
-    shutil.rmtree(unfinished(folder).path / "x", ignore_errors=True)
-
-    with ResultsFolder(folder).lock():
-        assert state_of(look(folder)) == "running"
 
 
 @pytest.mark.parametrize("content", ['{"trial": {"study"', "", '{"result_version": 99}'])
@@ -350,14 +303,6 @@ def test_a_page_is_never_older_than_the_version_that_it_names(folder: Path) -> N
     assert f'class="seed done" href="trial/{FIRST}"' in html
 
 
-def test_many_pages_are_one_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = Watch("made", folder, clock=lambda: 7.0)
-    first = watch.now()
-    shutil.rmtree(folder)
-
-    assert watch.now() is first
-
-
 def test_the_events_tell_of_a_new_result_and_end_with_the_server(folder: Path) -> None:
     path = attempt_of(folder).result_path
     kept = path.read_bytes()
@@ -426,23 +371,3 @@ def test_charts_are_drawn_once_for_the_same_results_and_seldom_while_a_study_run
 
     assert after.version == watch.now().version != before.version
     assert len(drawn) == 2
-
-
-def test_a_report_is_rendered_once_for_the_same_results(
-    folder: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rendered: list[int] = []
-
-    def counted(*given: object) -> str:
-        rendered.append(1)
-        return "<!doctype html>"
-
-    monkeypatch.setattr(pages_module, "page_of", counted)
-
-    client.get("/study/made/report")
-    client.get("/study/made/report")
-    assert len(rendered) == 1
-    unfinished(folder)
-    client_again = client_of(folder)
-    client_again.get("/study/made/report")
-    assert len(rendered) == 2

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -18,15 +16,6 @@ from strata.results.store import ResultsFolder
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_study(tmp_path_factory.mktemp("show") / "results").path)
-
-
-def test_the_table_compares_the_stacks_per_workload(results: str) -> None:
-    said = shown("show", results)
-
-    assert "Transactions per second" in said
-    assert all(stack in said for stack in STACKS)
-    assert "18 of 18 trials are valid" in said
-    assert "(4.8 ×)" in said
 
 
 def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
@@ -60,19 +49,6 @@ def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) ->
     assert all(trial["valid"] for trial in plain["trials"])
 
 
-def test_csv_is_the_same_table(results: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(shown("show", results, "--csv"))))
-    plain = shown_json("show", results)
-
-    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in plain["cells"]]
-
-
-def test_another_metric_can_be_shown(results: str) -> None:
-    assert "Latency, median" in shown("show", results, "--metric", "latency_ns_p50")
-    plain = shown_json("show", results, "--metric", "latency_ns_p50")
-    assert {row["metric"] for row in plain["cells"]} == {"latency_ns_p50"}
-
-
 def test_the_error_about_an_unknown_metric_lists_the_known_ones(results: str) -> None:
     for form in ((), ("--json",)):
         with pytest.raises(ResultError, match='no workload has the metric "speed"') as caught:
@@ -98,15 +74,6 @@ def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None
         assert text in said
     plain = shown_json("show", results, "--trial", "xfs.oltp.s1")
     assert plain["record_sha256"] in said
-
-
-def test_one_trial_is_shown_with_what_memory_and_processors_did(results: str) -> None:
-    said = " ".join(shown("show", results, "--trial", "xfs.oltp.s1", width=80).split())
-
-    assert "page cache, most 300 MiB" in said
-    assert "waiting to be written, most 6 MiB" in said
-    assert "left for programs, least 494 MiB" in said
-    assert "processor time: idle 59.0 s" in said
 
 
 def test_the_error_about_an_unknown_trial_lists_the_known_ones(results: str) -> None:
@@ -137,16 +104,6 @@ def test_what_is_left_to_be_run_is_one_line_for_all_stacks(tmp_path: Path) -> No
     said = shown("show", str(folder.path))
 
     assert said.count("oltp, seeds 2, 3: not run yet") == 1
-
-
-def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> None:
-    folder = make_study(tmp_path / "results", seeds=(1,))
-    for reading in folder.readings():
-        assert reading.attempt is not None
-        reading.attempt.result_path.unlink()
-
-    assert "0 of 6 trials are valid" in shown("show", str(folder.path))
-    assert shown_json("show", str(folder.path))["cells"] == []
 
 
 def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp_path: Path) -> None:

@@ -90,18 +90,6 @@ def test_losses_are_declared_until_they_are_tried(tmp_path: Path) -> None:
     assert "none (measured)" in refuted
 
 
-def test_what_cannot_be_done_in_use_comes_from_the_probes(tmp_path: Path) -> None:
-    assert found(tmp_path).unable is None
-    assert found(tmp_path, capabilities=tried(grow="yes", shrink="no")).unable == ("shrink",)
-
-
-def test_a_stack_that_loses_what_it_acknowledged_says_so(tmp_path: Path) -> None:
-    mirror, other = facts_of(read(tmp_path, text()), None)
-
-    assert mirror.risks == ()
-    assert "sync = disabled" in other.risks[0]
-
-
 def test_a_price_without_a_currency_is_refused(tmp_path: Path) -> None:
     for price, cause in (
         ("price = 45", "a price has a currency"),

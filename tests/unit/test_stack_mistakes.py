@@ -102,12 +102,6 @@ def test_a_device_is_used_once_in_a_stack(tmp_path: Path) -> None:
     assert "name another device" in said[f"{LAYER}[0].cache"]
 
 
-def test_a_device_is_named_once_by_the_layers(tmp_path: Path) -> None:
-    layers = '{ layer = "zpool", log = ["disk1"], cache = ["disk1"] }, { layer = "zfs" }'
-
-    assert list(found(tmp_path, layers, 2)) == [f"{LAYER}[0].cache"]
-
-
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     layers = '{ layer = "md", level = 1, layout = "far", chunk = "64KiB" }, { layer = "ext4" }'
 

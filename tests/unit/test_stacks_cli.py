@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from command_line import refusal, shown, shown_json
+from command_line import shown, shown_json
 from study_texts import SOUND
 
 
@@ -47,10 +47,6 @@ def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: 
     texts = [text.strip() for text in root.itertext() if text.strip()]
     assert {"btrfs", "disk0", "disk1"} <= set(texts)
     assert any("data raid1" in text for text in texts)
-
-
-def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
-    assert 'did you mean "ext4"' in str(refusal("plan", study, "--stacks", "--stack", "ext"))
 
 
 def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) -> None:

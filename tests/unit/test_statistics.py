@@ -60,18 +60,6 @@ def test_many_resamples_at_once_give_what_each_gives_alone() -> None:
         assert distribution.percentiles(percentile, weights).tolist() == expected
 
 
-def test_fewer_than_three_seeds_give_no_interval() -> None:
-    assert summarize(series(100, 101)).interval is None
-    assert summarize(series(100, 101, 102)).interval is not None
-
-
-def test_the_interval_holds_the_estimate_and_lies_within_the_seeds() -> None:
-    summary = summarize(series(90, 100, 105, 110, 95, 100))
-    assert summary.interval is not None
-
-    assert 90 < summary.interval.low < summary.estimate < summary.interval.high < 110
-
-
 def test_percentiles_are_taken_from_merged_histograms_not_averaged() -> None:
     # 1000 fast requests in one seed, 10 slow ones in the other: the mean of both p99 would be 505 ms. The
     # seed that stalled counts as much as the other one, although it counted fewer requests.
@@ -85,22 +73,6 @@ def test_percentiles_are_taken_from_merged_histograms_not_averaged() -> None:
     assert distribution_of({1: fast, 2: slow}).total == 1010
     assert summarize(replace(whole, percentile=49.0)).estimate == pytest.approx(10e6, rel=1e-3)
     assert summarize(replace(whole, percentile=51.0)).estimate == pytest.approx(1000e6, rel=1e-3)
-
-
-def test_merging_agrees_with_hdrhistogram(tmp_path: Path) -> None:
-    rng = np.random.default_rng(7)
-    texts = {
-        seed: encoded(*(int(value) for value in rng.gamma(2, 1e7 * seed, size=700))) for seed in (1, 2, 3)
-    }
-    merged = decode(texts[1])
-    for seed in (2, 3):
-        merged.add(decode(texts[seed]))
-    distribution = distribution_of(texts)
-
-    for percentile in (1.0, 50.0, 90.0, 99.0, 99.9, 100.0):
-        expected = merged.get_value_at_percentile(percentile)
-        assert distribution.percentile(percentile, np.ones(3, dtype=np.int64)) == expected
-    assert distribution.total == merged.get_total_count()
 
 
 def test_a_curve_ends_where_fewer_than_ten_values_lie_beyond() -> None:

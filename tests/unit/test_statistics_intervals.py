@@ -17,13 +17,11 @@ from strata.statistics.interval import (
     adjusted,
     skewness_of_mean,
     standard_error,
-    student,
 )
 from strata.statistics.level import (
     Distribution,
     MeanLevel,
     Method,
-    PercentileLevel,
     Positions,
     interval_between,
     interval_of,
@@ -107,15 +105,6 @@ def test_the_interval_covers_what_it_says() -> None:
         assert 0.93 <= covered <= (0.975 if shape == "uniform" else 0.97)
 
 
-def test_students_interval_does_not_cover_enough_of_very_skewed_values() -> None:
-    # The reason for another method: were it not so, it should be used.
-    known = SHAPES["very skewed"]
-    values = known.draw(np.random.default_rng(11), (20_000, 6))
-    low, high = student(np.asarray(values.mean(axis=1)), standard_error(values), 5)
-
-    assert ((low <= known.mean) & (known.mean <= high)).mean() < 0.91
-
-
 def test_many_intervals_at_once_are_what_each_is_alone() -> None:
     for n in (3, 4, 5, 9):
         logs = np.random.default_rng(5).normal(0, 0.1, (20, n))
@@ -172,14 +161,6 @@ def distribution(factors: np.ndarray, latencies: int = 2000) -> Distribution:
     return Distribution(bounds, np.array(each))
 
 
-def test_identical_histograms_give_a_ratio_of_exactly_one() -> None:
-    level = PercentileLevel(distribution(np.array([1.0, 1.1, 0.9, 1.05, 1.2, 1.0])), 99.0)
-
-    found = present(interval_of(6, level, level))
-
-    assert (found.low, found.high) == (1.0, 1.0)
-
-
 class Merged:
     """A mean that passes for a merged percentile."""
 
@@ -199,14 +180,6 @@ def test_where_both_can_be_known_the_bootstrap_gives_the_interval_of_the_values(
         assert [present(bootstrapped).low, present(bootstrapped).high] == pytest.approx(
             [present(plain).low, present(plain).high], rel=1e-9
         )
-
-
-def test_the_interval_of_a_merged_percentile_says_that_it_is_bootstrapped() -> None:
-    for n in (3, 6, 9):
-        level = PercentileLevel(distribution(np.linspace(0.9, 1.1, n)), 99.0)
-        found = present(interval_of(n, level))
-        assert "bootstrapped" in found.method
-        assert found.low < float(level.at(np.arange(n)[np.newaxis])[0]) < found.high
 
 
 def test_without_pairs_the_interval_is_welchs_of_scipy_but_for_the_skewness() -> None:

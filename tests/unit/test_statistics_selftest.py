@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from made_results import made_results
-from strata.statistics.interval import Interval, half_width
+from strata.statistics.interval import half_width
 from strata.statistics.selftest import (
     SHAPES,
     Rate,
@@ -53,13 +53,6 @@ def test_intervals_of_unequal_stacks_hold_together() -> None:
         assert found.by_interval.interval[0] <= 0.05
 
 
-def test_a_stack_that_is_really_slower_is_found() -> None:
-    assert synthetic_best_of("normal", 6, 8, studies=100, spread=0.02, slower=0.1).found == Rate(100, 100)
-    few = synthetic_best_of("normal", 3, 8, studies=100, spread=0.05, slower=0.05).found
-    assert few is not None
-    assert few.share < 0.2
-
-
 def test_values_of_one_stack_make_studies_of_many() -> None:
     found = best_of(values(40), n=6, studies=300)
 
@@ -93,12 +86,6 @@ def test_what_cannot_be_split_is_refused() -> None:
 def test_a_rate_knows_how_sure_it_is() -> None:
     # Wilson's interval of 81 of 263 is 0.2553 to 0.3662 (R. Newcombe, Statistics in Medicine 17, 1998).
     assert Rate(81, 263).interval == pytest.approx((0.2553, 0.3662), abs=5e-5)
-
-
-def test_half_widths_are_of_logarithms() -> None:
-    assert half_width(Interval(1 / 1.025, 1.025)) == pytest.approx(math.log(1.025))
-    assert half_width(None) == math.inf
-    assert half_width(Interval(-1.0, 2.0)) == math.inf
 
 
 def test_cells_that_are_not_precise_enough_are_named_with_the_best_of_their_workload(tmp_path: Path) -> None:
@@ -140,10 +127,6 @@ def test_what_is_far_off_by_less_than_matters_is_no_outlier() -> None:
     # The one that is far does not make the other one an outlier.
     (found,) = outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 102.9, 7: 150.0})
     assert found.seed == 7
-
-
-def test_of_few_seeds_none_is_an_outlier() -> None:
-    assert outliers({1: 1.0, 2: 1.0, 3: 1.0, 4: 100.0}) == ()
 
 
 def test_normal_values_are_rarely_labelled() -> None:

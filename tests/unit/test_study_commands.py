@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from command_line import checked, refusal, shown, shown_json, strata
+from command_line import checked, shown, shown_json, strata
 from strata.lab.disk import driver_config
 from strata.lab.model import ModelledDisk
 from strata.plan.catalogue import catalogue
-from strata.plan.model import Plan
 from strata.reading.claims import SUFFIX
 from strata.reading.load import load_study
 from study_texts import EXT4_AND_XFS, HEAD, SOUND, disk, fio, mistakes, read
@@ -50,10 +48,6 @@ def test_the_used_part_of_a_disk_has_whole_physical_sectors(tmp_path: Path) -> N
 
     assert read(tmp_path, study("500GB")).devices["disk0"].capacity_bytes == 500_000_000_000 // 4096 * 4096
     assert "less than a sector" in mistakes(tmp_path, study("512B"))["devices.disk0.capacity"]
-
-
-def test_a_sound_study_is_counted(file: Path) -> None:
-    assert "2 stacks × 2 workloads × 2 seeds = 8 trials" in shown("check", file)
 
 
 def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path) -> None:
@@ -104,19 +98,6 @@ def test_a_plan_shows_every_step_with_what_it_destroys_and_undoes(file: Path) ->
 
     for expected in ("mkfs.ext4 -q", "destroys disk0", "umount ${mount}", "as postgres", "SIGINT", "PGHOST="):
         assert expected in said
-
-
-def test_the_json_of_a_trial_is_a_plan(file: Path) -> None:
-    [one] = shown_json("plan", file, "--trial", "btrfs.mix.s2")["plans"]
-    listed = shown("plan", file, "--list").split()
-
-    assert Plan.model_validate_json(json.dumps(one)).trial.id == "btrfs.mix.s2"
-    assert [plan["trial"]["id"] for plan in shown_json("plan", file)["plans"]] == listed
-
-
-def test_a_list_has_the_chosen_trial_alone(file: Path) -> None:
-    assert shown("plan", file, "--trial", "ext4.oltp.s1", "--list").split() == ["ext4.oltp.s1"]
-    assert 'there is no trial "nope"' in str(refusal("plan", file, "--trial", "nope", "--list"))
 
 
 def test_the_design_is_printed_before_anything_is_run(file: Path) -> None:

@@ -106,22 +106,10 @@ def test_a_study_without_one_of_its_factors_is_refused(tmp_path: Path) -> None:
         assert f"[{kind}." in found[kind]
 
 
-def test_an_empty_file_is_refused_with_everything_it_lacks(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, "")
-
-    assert {"study.name", "study.question", "study.seeds", "devices", "stacks", "workloads"} == set(found)
-
-
 def test_a_device_too_small_for_its_filesystem_is_refused(tmp_path: Path) -> None:
     found = mistakes(tmp_path, SOUND.replace('model = "null"', 'model = "null"\ncapacity = "100MiB"'))
 
     assert "btrfs needs devices of at least 256MiB" in found["stacks.btrfs.layers[0]"]
-
-
-def test_an_unknown_table_gets_the_nearest_name(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, SOUND + '\n[workload.x]\nworkload = "fio"\n')
-
-    assert 'did you mean "workloads"' in found["workload"]
 
 
 def test_a_syntax_error_states_its_line(tmp_path: Path) -> None:

@@ -159,22 +159,6 @@ def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_howeve
     assert "Survival of a power failure was not measured" not in said
 
 
-def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> None:
-    results = study({"fast": {"database": around(300)}, "safe": {"database": around(100)}}, risks={})
-    loss = Need(capability="disk-loss", level="required", why="it should go on")
-    can = capabilities(fast="disk-loss", safe="disk-loss:no")
-    can = can.model_copy(update={"cuts": (finding("fast", acknowledged=15, lost=12),)})
-
-    [advice] = advise(results, [use(weight("database", 1), needs=[DURABLE, loss])], can)
-
-    assert advice.conclusion == "no stack left"
-    assert {out.stack: out.capability for out in advice.out} == {"fast": "durable", "safe": "disk-loss"}
-    said = said_of(advice)
-    assert "None of the study's stacks has all that this use requires" in said
-    assert "fast (measured in 1 of 1 power cuts: 12 acknowledged operations lost)" in said
-    assert "safe, for lack of survival of a lost disk, which the use requires" in said
-
-
 def test_the_table_says_what_cannot_be_judged() -> None:
     cuts = (
         finding("a", acknowledged=1000, lost=12, recovery_ns=2 * 10**9),

@@ -13,7 +13,7 @@ from results_factory import FINGERPRINT, TITLES, WORKLOADS, make_study
 from typer.testing import CliRunner
 
 from advice_studies import around, capabilities, said_of, study, use, weight
-from command_line import shown, shown_json
+from command_line import shown_json
 from strata.advice.advise import advise
 from strata.cli import app
 from strata.model.metric import Metric
@@ -170,28 +170,6 @@ def test_a_stack_that_lost_more_than_before_is_worse_and_fails_a_gate(
     assert found["time to recover", "not judged"]["second"] == "3 s"
     if lost:
         assert found["acknowledged operations lost", "worse"]["second"] == "7 of 400"
-
-
-def test_results_are_shown_with_what_failures_did(tmp_path: Path) -> None:
-    folder = made(tmp_path / "a", lost=3, returned=True)
-
-    said = shown("show", folder)
-    tables = shown_json("show", folder)["survival"]
-
-    assert "Power cuts at drawn instants" in said
-    cuts, damage = tables["power_cuts"], tables["damage"]
-    assert (cuts[0]["acknowledged"], cuts[0]["lost"]) == (400, 3)
-    assert damage[0]["returned_as_data"] == "yes"
-
-
-def test_losses_stand_below_the_speeds_and_equal_ones_fail_no_gate(tmp_path: Path) -> None:
-    first, second = (made(tmp_path / name, lost=3, returned=True) for name in "ab")
-
-    said = shown("compare", first, second, "--fail-on", "worse")
-    written = shown("compare", first, second, "--markdown")
-
-    assert said.index("What failures did") > said.index(WORKLOAD)
-    assert f"| acknowledged operations lost | ext4 | {WORKLOAD} | 3 of 400 | 3 of 400 | equal |" in written
 
 
 def test_what_one_of_two_results_has_not_tried_is_not_judged(tmp_path: Path) -> None:

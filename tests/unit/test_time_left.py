@@ -10,13 +10,12 @@ import pytest
 from execution_factory import fake_runner, run_tiny
 from rich.console import Console
 
-from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
+from strata.execution.display import LineDisplay, TableSoFar
 from strata.execution.forecast import Countdown, Forecast, TrialDuration
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
-from strata.runners.base import Progress
 from strata.units import NS_PER_S
 from strata.words import time_left
 
@@ -80,27 +79,11 @@ def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() 
     assert forecast.left_s(Cell("xfs", "oltp"), 75 * NS_PER_S) == pytest.approx(12.5)
 
 
-def test_a_slower_machine_changes_the_pace_and_not_the_virtual_time() -> None:
-    forecast = forecast_of(ext4__oltp=(100, 20))
-    forecast.took[CellKey("ext4", "oltp")].append(TrialDuration(100 * NS_PER_S, 60))
-
-    assert forecast.expected_ns(Cell("ext4", "oltp")) == 100 * NS_PER_S
-    assert forecast.left_s(Cell("ext4", "oltp"), 50 * NS_PER_S) == pytest.approx(20)
-
-
 def test_a_new_cell_is_judged_by_its_workload_and_a_new_workload_by_everything() -> None:
     forecast = forecast_of(ext4__oltp=(100, 20), ext4__files=(10, 1))
 
     assert forecast.left_s(Cell("btrfs", "files")) == pytest.approx(1)
     assert forecast.left_s(Cell("btrfs", "mail")) == pytest.approx((20 + 1) / 2)
-
-
-def test_a_trial_that_failed_says_nothing_of_how_long_a_good_one_takes(record: ResultRecord) -> None:
-    forecast = Forecast()
-
-    forecast.learn(record.model_copy(update={"validity": Validity(valid=False, reasons=("broken",))}))
-
-    assert forecast.took == {}
 
 
 def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: ResultRecord) -> None:
@@ -122,14 +105,6 @@ def test_trials_are_spread_over_the_workers_in_their_order() -> None:
     assert forecast.study_left_s([], [short, short, long], 2) == pytest.approx(110)
     assert forecast.study_left_s([(long, 40 * NS_PER_S)], [short], 2) == pytest.approx(60)
     assert forecast.study_left_s([], [], 2) == 0
-
-
-def test_more_runs_than_workers_is_no_error() -> None:
-    """As when one is being written while the next has begun."""
-    forecast = forecast_of(ext4__oltp=(100, 100))
-    cell = Cell("ext4", "oltp")
-
-    assert forecast.study_left_s([(cell, 0.0), (cell, 0.0)], [cell], 1) == pytest.approx(200)
 
 
 def test_a_trial_that_takes_longer_than_expected_is_about_to_end_and_not_done() -> None:
@@ -154,13 +129,6 @@ def test_the_time_left_follows_an_estimate_that_is_news() -> None:
     assert countdown.left_s(1200, 10) == 1200
     assert countdown.left_s(1200, 20) == 1190
     assert countdown.left_s(None, 30) is None
-
-
-def test_the_time_left_never_falls_below_nothing() -> None:
-    countdown = Countdown()
-    countdown.left_s(5, 0)
-
-    assert countdown.left_s(3, 10) == 0
 
 
 def test_an_estimate_is_said_as_exactly_as_it_is_known() -> None:
@@ -201,54 +169,6 @@ def test_a_log_has_a_line_per_trial_with_the_time_left_where_that_has_changed(re
     ]
 
 
-def test_a_log_says_now_and_then_how_far_a_long_trial_is(record: ResultRecord) -> None:
-    written, clock = io.StringIO(), FakeClock()
-    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
-    first, second = (trial_of("ext4", "oltp", seed) for seed in (1, 2))
-    display.begin([first, second], 0, 1)
-    display.started(first)
-    display.finished(first, made(record, first, virtual_s=90, real_s=1800))
-    display.started(second)
-
-    for _ in range(40):
-        clock.now_s += 2
-        display.progress(second, Progress("Measure", "measure", 30 * NS_PER_S))
-
-    lines = [line.strip() for line in written.getvalue().splitlines()[1:]]
-    line = "ext4.oltp.s2: Measure (30 s of about 90 s virtual)"
-    assert lines == [f"{line}; about 20 min left", line], "the time left is shown again when it changes"
-
-
-def live(display: LiveDisplay) -> str:
-    console = Console(file=io.StringIO(), width=140, record=True)
-    console.print(display)
-    return console.export_text()
-
-
-def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(record: ResultRecord) -> None:
-    clock = FakeClock()
-    console = Console(file=io.StringIO(), force_terminal=True, width=140)
-    display = LiveDisplay(console, virtual=True, clock=clock)
-    trials = [trial_of("ext4", "oltp", seed) for seed in range(1, 5)]
-    display.begin(trials, 0, 1)
-    display.started(trials[0])
-    display.progress(trials[0], Progress("Fill", "prepare", 30 * NS_PER_S))
-    before = live(display)
-    display.finished(trials[0], made(record, trials[0], virtual_s=90, real_s=180))
-    display.started(trials[1])
-    clock.now_s += 90
-    display.progress(trials[1], Progress("Measure", "measure", 45 * NS_PER_S))
-    after = live(display)
-    display.end()
-
-    assert "left" not in before
-    assert "30 s" in before
-    assert "45 s of about 90 s" in after
-    assert "about 8 min left" in after  # 1.5 of this trial, and twice 3
-    assert "0.50 × real time" in after
-    assert "1/4 trials" in after
-
-
 def test_the_first_table_appears_when_the_first_block_is_complete(record: ResultRecord) -> None:
     written, clock = io.StringIO(), FakeClock()
     display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
@@ -277,19 +197,3 @@ def test_only_whole_blocks_are_compared_before_the_end(record: ResultRecord) -> 
     assert first.id == "ext4.oltp.s1", "which an earlier run has measured"
     assert counted == [False, False, False, False, True]
     assert found.blocks == 1
-
-
-def test_further_trials_are_estimated_from_all_before_them(record: ResultRecord) -> None:
-    """As when a study adds seeds until it is precise enough."""
-    written, clock = io.StringIO(), FakeClock()
-    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
-    first, second = (trial_of("ext4", "oltp", seed) for seed in (1, 2))
-    display.begin([first], 0, 1)
-    display.started(first)
-    display.finished(first, made(record, first, virtual_s=90, real_s=180))
-    display.end()
-
-    display.begin([second], 0, 1)
-
-    assert display.left() == "about 3 min left"
-    assert display.tally.done == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.traces.blkparse import blkparse_lines, rwbs
+from strata.traces.blkparse import blkparse_lines
 from traces import MS, request, trace
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "blkparse.txt"
@@ -44,45 +44,6 @@ def test_the_text_is_the_golden_one(request: pytest.FixtureRequest) -> None:
         GOLDEN.write_text("".join(lines()))
 
     assert "".join(lines()) == GOLDEN.read_text()
-
-
-def test_every_field_is_where_blkparse_puts_it() -> None:
-    for line in lines():
-        assert line.startswith(("  8,0    0 ", "  8,16   0 "))
-        assert read(line)["pid"] == read(line)["cpu"] == "0"
-        assert line[20:25].strip().isdigit()
-        assert (line[25], line[35], line[41], line[44]) == (".", " ", " ", " ")
-
-
-def test_a_request_is_queued_issued_and_completed() -> None:
-    of_read = [match for match in map(read, lines()) if match["sector"] == "2048"]
-
-    assert [match["action"] for match in of_read] == ["Q", "D", "C"]
-    assert [f"{match['seconds']}.{match['nanoseconds']}" for match in of_read] == [
-        "0.002000000",
-        "0.002000000",
-        "0.007000000",
-    ]
-    assert {(match["rwbs"], match["sectors"]) for match in of_read} == {("RA", "256")}
-    assert [match["last"] for match in of_read] == ["strata", "strata", "0"]
-
-
-def test_a_flush_has_no_place_and_a_failed_request_an_error() -> None:
-    assert [line[49:].rstrip() for line in lines() if " FN " in line] == ["[strata]", "[strata]", "0 [0]"]
-    assert next(line for line in lines() if " C  RM " in line).endswith("8 + 8 [-5]\n")
-
-
-def test_kinds_are_blkparses_letters() -> None:
-    for kind, flags, letters in (
-        (0, 0, "R"),
-        (1, 2, "RAM"),
-        (2, 0, "W"),
-        (3, 0, "WS"),
-        (4, 0, "WM"),
-        (5, 1, "WFSM"),
-        (6, 0, "FN"),
-    ):
-        assert rwbs(kind, flags) == letters
 
 
 def test_only_events_of_the_window_are_there() -> None:

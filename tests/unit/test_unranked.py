@@ -7,21 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_blocks import section, tables
 
 from advice_studies import around, study, use, weight
 from command_line import shown_json
 from made_results import made_results
-from present import present
 from strata.advice.advise import advise
 from strata.model.trial import TrialKey
 from strata.model.warning import Check, Verdict
 from strata.report.answer import standings
-from strata.report.data import cells_table
-from strata.report.heat_map import heat_map
 from strata.report.report import Report
 from strata.report.spans import plain
-from strata.report.table import objects
 from strata.results.store import ResultsFolder
 from strata.statistics.study import CellResults, StudyResults
 
@@ -77,29 +72,6 @@ def test_the_answer_names_who_has_no_rank_and_why() -> None:
     assert f"idle has no rank: {WHY}." in map(plain, found.qualified)
     assert said(results("idle", "slow")).startswith("Only fast has a rank: operations per second, 200")
     assert said(results(*LEVELS)) == f"slow, fast and idle have no rank: {WHY}."
-
-
-def test_a_table_shows_the_value_and_the_reason() -> None:
-    table = tables([present(section(Report(results("idle")), "workload-oltp"))])["Operations per second"]
-    (row,) = (row for row in table.rows if row[0] == "idle")
-
-    assert row[2] == pytest.approx(900)
-    assert (row[-1].value, row[-1].remark) == ("not ranked", WHY)
-
-
-def test_data_have_the_value_and_no_ratio() -> None:
-    rows = {row["stack"]: row for row in objects(cells_table(results("idle"), ["operations_per_s"]))}
-
-    assert rows["idle"]["estimate"] == pytest.approx(900)
-    assert (rows["idle"]["verdict"], rows["idle"]["ratio_to_best"]) == ("not ranked", None)
-    assert {row["best"] for row in rows.values()} == {"fast"}
-
-
-def test_the_heat_map_has_no_shade_for_it() -> None:
-    cells = heat_map(results("idle"), "slow").cells
-
-    assert (cells["idle", "oltp"].step, cells["idle", "oltp"].verdict) == (None, "not ranked")
-    assert cells["fast", "oltp"].step == 4
 
 
 def test_advice_neither_chooses_it_nor_counts_it() -> None:

@@ -153,20 +153,6 @@ def test_a_failed_trial_leaves_its_variation_without_a_verdict(
     assert named(found, "cpu = free")["note"].startswith("xfs.oltp: ")
 
 
-def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scan = TEXT[TEXT.index("[workloads.oltp]") :].replace("oltp", "scan")
-    runner = runner_of(folder, monkeypatch, by_clients, TEXT + scan)
-    forget(folder / "results", *(f"{stack}.scan.s{seed}" for stack in ("ext4", "xfs") for seed in (1, 2, 3)))
-    expected = CLAIM[CLAIM.index("    { workload") : CLAIM.index("]\nsuspect")]
-    both = CLAIM.replace(expected, expected + expected.replace('"oltp"', '"scan"'))
-    (folder / "my.claims.toml").write_text(both)
-
-    found = shown_json(*words(folder))
-
-    assert [each["name"] for each in found["flipping"]] == ["workloads.oltp.clients = 40"]
-    assert not [each for each in runner.begun if ".scan." in each]
-
-
 def interrupt() -> None:
     raise KeyboardInterrupt
 

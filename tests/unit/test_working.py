@@ -15,9 +15,7 @@ import pytest
 
 from made_results import made_results
 from strata import working
-from strata.cli.output import task_bar
 from strata.console import Terminal
-from strata.working import keep_quiet
 
 STRATA = Path(sys.executable).with_name("strata")
 
@@ -71,28 +69,6 @@ def test_on_a_terminal_a_line_counts_and_gives_way_to_what_is_printed(
     text = stream.getvalue()
     assert text.endswith("found\n")
     assert re.search(r"reading: \d+ s\x1b\[K\r\x1b\[K", text), "the line is erased before"
-
-
-def test_quiet_names_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = said(monkeypatch, is_terminal=False)
-    keep_quiet(True)
-    try:
-        with working.working("reading"):
-            time.sleep(1.5)
-    finally:
-        keep_quiet(False)
-
-    assert stream.getvalue() == ""
-
-
-def test_without_a_terminal_each_finding_is_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with task_bar("trying", 2) as update:
-        update(advance=1, description="ext4, disk-loss: no")
-        update(advance=1, description="zfs, disk-loss: yes")
-
-    assert capsys.readouterr().err == "[1/2] ext4, disk-loss: no\n[2/2] zfs, disk-loss: yes\n"
 
 
 @pytest.mark.slow

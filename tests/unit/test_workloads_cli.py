@@ -3,12 +3,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from command_line import shown, shown_json
 from left_behind import undeclared
-from strata.cli.parameters import complete_workload
-from strata.errors import StudyError
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.plan.catalogue import catalogue
 from strata.plan.sheets import workload_sheet
@@ -49,15 +45,6 @@ def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
     assert found["transactions_per_s"]["better"] == "higher"
     assert {"warmup", "measure"} <= set(plain["phases"])
     assert [each["name"] for each in shown_json("list", "workloads")["workloads"]] == WORKLOADS
-
-
-def test_an_unknown_workload_is_refused_with_the_nearest() -> None:
-    with pytest.raises(StudyError, match="pgbench"):
-        shown("list", "workloads", "pgbensh")
-
-
-def test_names_are_completed() -> None:
-    assert "fio" in complete_workload("fi")
 
 
 def test_a_family_of_metrics_covers_its_members_only() -> None:
