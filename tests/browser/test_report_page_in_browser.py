@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import re
 from pathlib import Path
@@ -205,16 +204,6 @@ def test_nothing_stands_in_the_way_of_a_reader(
 
     assert violations(page) == []
     assert overflow_px(page) <= 0
-
-
-def test_headings_descend_one_by_one(shown: Page) -> None:
-    levels = [
-        int(each)
-        for each in shown.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName[1])")
-    ]
-
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 def test_all_values_can_be_taken_along(shown: Page, tmp_path: Path) -> None:

@@ -68,7 +68,6 @@ def run(
     return disk.arrivals(ops, np.zeros(len(asked)), lengths, arrivals), [int(ns) for ns in arrivals]
 
 
-@examples(150)
 def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> list[ModelTrace]:
     """`ModelledDisk.arrivals` of several disks on one clock, each with ops, sectors, lengths and times."""
     asked = [
@@ -82,6 +81,7 @@ def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> li
     return [each.trace(0) for each in asked]
 
 
+@examples(150)
 @given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
 def test_each_command_is_answered_once_and_its_parts_add_up(
     limits: list[Bucket], asked: list[tuple[int, int, int]]

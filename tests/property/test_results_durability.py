@@ -31,7 +31,9 @@ from strata.results.records import Attempt, RecordStore
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
-words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+# Characters that JSON escapes, and texts that look like JSON's own marks.
+MARKS = ['": ', '"', "\\", "\n ", "\n", "\r", "\t", "\x7f", "\u2028", "·", "{", "}", "a", ": ", ","]
+words = st.lists(st.sampled_from(MARKS) | st.characters(exclude_categories=["Cs"]), max_size=20).map("".join)
 counts = st.integers(0, 2**63 - 1)
 values = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -94,22 +94,6 @@ def test_a_quiet_window_is_steady_and_says_what_its_scatter_could_hide() -> None
     assert all(each.hidden <= 0.03 for each in found)
 
 
-def test_a_rise_of_a_tenth_over_the_window_is_the_most_that_is_steady() -> None:
-    steady = present(steadiness([100, 102.4, 104.9, 107.3, 109.8]))
-    rising = present(steadiness([100, 103, 106, 109, 112]))
-
-    assert steady.is_steady
-    assert not rising.is_steady
-    assert rising.excursion < 0.2
-
-
-def test_one_round_that_falls_out_is_not_steady() -> None:
-    judged = present(steadiness([100, 100, 78, 100, 100]))
-
-    assert abs(judged.drift) < 0.1
-    assert not judged.is_steady
-
-
 def by_definition(means: list[float]) -> int:
     """The truncation point of the rule as it is published, over every tail of five values at least."""
     count = len(means)

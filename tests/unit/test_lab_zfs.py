@@ -181,10 +181,6 @@ def test_another_driver_needs_no_other_modules_but_another_configuration_does(gr
     assert interface_of(second) == interface_of(ground.kernel()) != interface_of(first)
 
 
-def test_another_version_than_the_tested_one_is_reported(ground: Ground) -> None:
-    assert not ModulesBuild.of(ground.zfs(version=OTHER)).locked
-
-
 def test_the_kernels_tree_is_made_again_if_it_is_gone(ground: Ground) -> None:
     ground.kernel()
     subprocess.run(["rm", "-r", str(ground.cache.root / "work")], check=True)
@@ -201,15 +197,6 @@ def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground
         ground.modules("zfs", kernel=kernel)
 
     assert "strata lab remove --all" in (caught.value.remedy or "")
-
-
-def test_a_patch_that_does_not_apply_is_named_with_the_series(ground: Ground) -> None:
-    (ground.recipe / "zfs/0002-other.patch").write_text(PATCH)
-
-    with pytest.raises(LabError, match=r"applying zfs/0002-other\.patch failed") as caught:
-        ground.zfs()
-
-    assert "zfs-dkms 2.4" in (caught.value.remedy or "")
 
 
 def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:

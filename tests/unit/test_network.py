@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.datasheet.measure import Subject
 from strata.devices.device import bundled_devices, device_folder, find_device, load_device
 from strata.devices.kind import nearest
 from strata.devices.kinds.network import latency_table, tail_probability
 from strata.errors import StrataError
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
+from strata.lab.model import READ, WRITE, ModelledDisk
 from volume_texts import GIB, MIB, MS, S, network_text
 
 VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "network"]
@@ -25,12 +24,6 @@ VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "netw
 
 def sectors(count: int, seed: int = 1) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.random.default_rng(seed).integers(0, 10 * GIB // 4096, count) * 8
-
-
-def elapsed_s(text: str, count: int, length: int = 8, depth: int = 32) -> float:
-    """Virtual seconds of a closed loop of reads."""
-    trace = ModelledDisk(text).closed_loop(READ, sectors(count), length, depth=depth)
-    return float(trace.complete_ns.max()) / S
 
 
 def bundled(name: str, seed: int = 0) -> ModelledDisk:
@@ -52,57 +45,6 @@ def test_reads_and_writes_have_latencies_of_their_own() -> None:
     assert trace.latency_ns.tolist() == [700_000, 900_000]
 
 
-def test_a_bucket_limits_the_operations_a_second() -> None:
-    text = network_text(buckets=["operations_bucket=1000,10,10"])
-
-    assert elapsed_s(text, 5000) == pytest.approx(5.0, rel=0.01)
-
-
-def test_an_operation_above_the_unit_costs_one_token_for_each_unit_begun() -> None:
-    text = network_text(buckets=["operations_bucket=1000,10,10"])
-
-    assert elapsed_s(text, 1000, length=513) == pytest.approx(2.0, rel=0.02)  # 256 KiB and 512 bytes
-
-
-def test_a_bucket_of_sectors_limits_the_bytes_a_second() -> None:
-    rate = 125 * MIB
-    text = network_text(buckets=[f"sectors_bucket={rate // 512},25600,25600"])
-
-    assert elapsed_s(text, 2000, length=256) == pytest.approx(2000 * 131_072 / rate, rel=0.06)
-
-
-def test_of_several_buckets_the_slowest_decides() -> None:
-    text = network_text(buckets=["operations_bucket=1000,10,10", "sectors_bucket=2048,8,8"])
-
-    assert elapsed_s(text, 2000, length=8) == pytest.approx(2000 / 256, rel=0.01)
-
-
-def test_what_was_not_used_is_saved_up_to_the_bucket_s_capacity() -> None:
-    disk = ModelledDisk(network_text(latency_ns=0, buckets=["operations_bucket=100,50,0"]))
-
-    trace = disk.arrivals(READ, sectors(80), 8, [100 * S] * 80)
-
-    waits = trace.part("throttle_ns")
-    assert waits[:50].max() == 0
-    assert waits[50:].tolist() == [10 * MS * (i + 1) for i in range(30)]
-
-
-def test_rates_that_do_not_divide_a_second_are_kept_exactly() -> None:
-    # 7 tokens a second: each takes 142 857 142.857 ns. Rounding each would be off by 143 us after a million.
-    disk = ModelledDisk(network_text(latency_ns=0, buckets=["operations_bucket=7,1,0"]))
-
-    trace = disk.closed_loop(READ, np.zeros(70_000), 8, depth=1)
-
-    assert int(trace.complete_ns[-1]) == 10_000 * S
-
-
-def test_a_write_is_throttled_like_a_read() -> None:
-    text = network_text(buckets=["operations_bucket=1000,1,1"])
-    trace = ModelledDisk(text).closed_loop([READ, WRITE] * 500, sectors(1000), 8, depth=32)
-
-    assert float(trace.complete_ns.max()) / S == pytest.approx(1.0, rel=0.01)
-
-
 def test_the_link_carries_one_after_the_other() -> None:
     disk = ModelledDisk(network_text(link_bytes_per_s=100_000_000, latency_ns=0))
 
@@ -110,14 +52,6 @@ def test_the_link_carries_one_after_the_other() -> None:
 
     assert trace.part("transfer_ns").tolist() == [1_024_000] * 3
     assert trace.part("queue_ns").tolist() == [0, 1_024_000, 2_048_000]
-
-
-def test_a_flush_takes_no_time_and_no_tokens() -> None:
-    disk = ModelledDisk(network_text(buckets=["operations_bucket=1,1,1"]))
-
-    trace = disk.arrivals([WRITE, FLUSH, FLUSH], [0, 0, 0], [8, 0, 0], [0, 0, 0])
-
-    assert trace.latency_ns[1:].tolist() == [0, 0]
 
 
 def gp2_in_few_commands() -> ModelledDisk:
@@ -250,28 +184,11 @@ def test_slow_phases_depend_on_the_seed_and_on_time_alone() -> None:
     assert np.array_equal(trace.latency_ns > 1000, first[50_000:])
 
 
-def test_without_a_share_there_are_no_slow_phases() -> None:
-    lines = driver_config(find_device("aws-ebs-gp3"), name="sda", backing_fd=3)
-    quiet = Subject(find_device("aws-ebs-gp3")).with_values({"slow_share": 0})
-
-    assert "slow_interval_ns=100000000000\nslow_length_ns=1000000000\nslow_factor_percent=500\n" in lines
-    assert "slow" not in quiet.text()
-
-
 GOLDEN = [163_932, 199_623, 252_457, 343_130, 600_000, 1_049_164, 1_425_988, 1_803_399, 2_196_028]
 
 
 def test_a_table_is_the_same_to_the_nanosecond_on_every_machine() -> None:
     assert latency_table(0.6, 0.3)[::32] == GOLDEN
-
-
-def test_another_seed_draws_other_latencies_and_the_same_seed_the_same() -> None:
-    def latencies(seed: int) -> list[int]:
-        trace = bundled("aws-ebs-gp3", seed).closed_loop(READ, np.zeros(20), 8, depth=1)
-        return [int(ns) for ns in trace.latency_ns]
-
-    assert latencies(1) == latencies(1)
-    assert not set(latencies(1)) & set(latencies(2))
 
 
 def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one() -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,13 @@ from strata.errors import DiagnosticsError, PlanError
 from strata.model.step import Command, Step
 from strata.plan.compile import (
     check_steps,
+    compile_stack,
     compile_trial,
     find_trial,
     runnable_trials,
     spec_sha256,
     trials,
 )
-from strata.plan.model import Plan
 from strata.workloads.fio import Fio
 from study_texts import SOUND, read, stack_text
 
@@ -67,14 +66,6 @@ def test_the_order_is_no_part_of_a_trials_specification(tmp_path: Path) -> None:
         hashes.append(spec_sha256(study, compile_trial(study, "ext4", "oltp", 1)))
 
     assert hashes[0] == hashes[1]
-
-
-def test_the_json_of_a_plan_reads_back_as_the_plan(tmp_path: Path) -> None:
-    plan = compile_trial(read(tmp_path, SOUND), "btrfs", "mix", 1)
-
-    found = Plan.model_validate(json.loads(plan.to_json()))
-
-    assert found.model_copy(update={"trial": plan.trial}) == plan
 
 
 def test_the_specification_is_that_of_content_not_of_place_or_comments(tmp_path: Path) -> None:
@@ -186,3 +177,9 @@ def test_a_study_of_which_nothing_can_be_run_says_why(tmp_path: Path) -> None:
 
 def test_a_doubled_dollar_sign_is_no_variable() -> None:
     check_steps([step(argv=("echo", "$${gone} $$"))], [], [], place="trial")
+
+
+def test_the_stack_alone_can_be_compiled(tmp_path: Path) -> None:
+    plan = compile_stack(read(tmp_path, SOUND), "ext4", 1)
+
+    assert [step.id for step in plan.steps] == ["ext4-make", "ext4-mount"]

@@ -20,7 +20,7 @@ from results_factory import (
 
 from present import present
 from strata.errors import ResultError
-from strata.model.metric import Metric, metric_title
+from strata.model.metric import Metric
 from strata.model.trial import TrialKey
 from strata.report.page import render
 from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, PAPER, PARTS
@@ -153,23 +153,6 @@ def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> N
 def test_a_study_without_a_valid_result_has_no_report(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="no valid result to report"):
         render(Report(gather(ResultsFolder.create(tmp_path / "results", snapshot_of(STACKS, (1,))))))
-
-
-@pytest.mark.parametrize(
-    ("name", "quantile", "title"),
-    [
-        ("transactions_per_s", None, "transactions per second"),
-        ("latency_ns_p99", 0.99, "latency, 99th percentile"),
-        ("latency_ns_p999", 0.999, "latency, 99.9th percentile"),
-        ("read_latency_ns_p50", 0.5, "read latency, median"),
-        ("latency_ns_max", None, "latency, maximum"),
-        ("read_bytes_per_s", None, "read bytes per second"),
-    ],
-)
-def test_metrics_are_named_in_words(name: str, quantile: float | None, title: str) -> None:
-    family = name.rpartition("_")[0] if quantile else None
-    metric = Metric(name=name, value=1, unit="1", better="lower", family=family, quantile=quantile)
-    assert metric_title(metric) == title
 
 
 def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernel_model import Geometry
-from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelledDisk
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk
 
 DRIVE = Geometry()
 MIB = 1 << 20
@@ -98,31 +98,11 @@ def test_a_flush_of_a_clean_cache_takes_its_overhead() -> None:
     assert list(trace.latency_ns) == [DRIVE.overhead_ns]
 
 
-def test_nothing_that_comes_after_a_flush_starts_before_it_is_complete() -> None:
-    far = DRIVE.first_sector(2)
-    ops = [WRITE, FLUSH, READ, WRITE]
-    trace = ModelledDisk(text()).arrivals(ops, [far, 0, far, 8], [8, 0, 8, 8], [0, 10, 20, 30])
-    done = [int(time) for time in trace.complete_ns]
-    assert list(trace.order[:2]) == [0, 1]
-    assert done[1] > done[0] + DRIVE.rotation_ns // 100
-    assert min(done[2], done[3]) > done[1]
-
-
 def test_a_drive_that_ignores_flushes_answers_at_once_and_destages_nothing() -> None:
     disk = ModelledDisk(text() + "fault=ignores-flush\n")
     trace = disk.closed_loop([WRITE, FLUSH], [800_000, 0], [8, 0], depth=1)
     assert int(trace.latency_ns[1]) == DRIVE.overhead_ns
     assert disk.account()["destages"] == 0
-
-
-def test_a_fua_write_is_durable_when_it_completes_and_no_older_one_is_destaged_over_it() -> None:
-    disk = ModelledDisk(text(fua=1))
-    disk.record_durable(10)
-    trace = disk.arrivals(WRITE, [80_000, 80_000], 8, [0, 2 * MS], flags=[0, FUA])
-    assert int(trace.part("rotation_ns")[1]) > 0
-    assert [tuple(map(int, mark)) for mark in disk.durable] == [(80_000, 8, 2, int(trace.complete_ns[1]))]
-    disk.advance(disk.now_ns + 1000 * MS)
-    assert disk.account()["media_write_bytes"] == 4096
 
 
 def test_a_write_that_is_overwritten_in_the_cache_reaches_the_medium_once() -> None:
@@ -183,16 +163,6 @@ def test_a_write_larger_than_the_cache_goes_through() -> None:
     assert int(disk.durable[0][3]) == int(trace.complete_ns[0])
 
 
-def test_data_that_are_overwritten_while_they_are_destaged_stay_dirty() -> None:
-    disk = ModelledDisk(text())
-    disk.record_durable(10)
-    far = DRIVE.first_sector(2)
-    disk.arrivals([WRITE, WRITE], [far, far], 8, [0, IDLE_NS + 1 * MS])
-    assert disk.account()["destages"] == 1
-    disk.closed_loop(FLUSH, [0], 0, depth=1)
-    assert [int(mark[2]) for mark in disk.durable] == [1, 2]
-
-
 def test_without_a_volatile_cache_a_sequential_write_loses_a_revolution() -> None:
     trace = ModelledDisk(text(volatile_cache=0)).closed_loop(WRITE, 8 * np.arange(50), 8, depth=1)
     gaps = np.diff(trace.complete_ns.astype(np.int64))
@@ -221,9 +191,3 @@ def test_destaging_a_run_along_one_track_moves_the_head_once() -> None:
     far = DRIVE.capacity_sectors // 16 * 8
     disk.closed_loop([WRITE] * 2 + [FLUSH], [far, far + 16, 0], [8, 8, 0], depth=1)
     assert (disk.account()["destages"], disk.account()["destage_seeks"]) == (2, 1)
-
-
-def test_a_drive_without_a_cache_destages_nothing() -> None:
-    disk = ModelledDisk(text(volatile_cache=0))
-    disk.closed_loop(WRITE, scattered(5), 8, depth=1)
-    assert [value for key, value in disk.account().items() if key.startswith("destage")] == [0] * 6

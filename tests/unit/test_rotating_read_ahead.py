@@ -86,17 +86,3 @@ def test_a_written_sector_is_read_from_the_surface_again() -> None:
     again = disk.closed_loop(READ, [80_000, 80_032], 8, depth=1)
     assert int(again.part("rotation_ns")[0]) > 0
     assert int(again.part("rotation_ns")[1]) == 0
-
-
-def test_random_reads_gain_nothing() -> None:
-    sectors = np.random.default_rng(5).integers(0, DRIVE.capacity_sectors - 8, 20_000)
-    trace = ModelledDisk(text(link_bytes_per_s=0)).closed_loop(READ, sectors, 8, depth=1)
-    assert trace.latency_ns.mean() == pytest.approx(DRIVE.mean_random_read_ns(8), rel=0.01)
-
-
-def test_a_slow_link_is_the_limit() -> None:
-    trace = ModelledDisk(text(link_bytes_per_s=10_000_000)).closed_loop(
-        READ, 2048 * np.arange(50), 2048, depth=1
-    )
-    seconds = float(trace.complete_ns[-1] - trace.complete_ns[0]) / 1e9
-    assert 49 * (1 << 20) / seconds == pytest.approx(10e6, rel=0.02)

@@ -15,7 +15,7 @@ from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
 from strata.statistics.comparison import CellSeries, MetricKind, compare, judge
 from strata.statistics.curve import percentile_band
-from strata.statistics.level import Distribution, MeanLevel, PercentileLevel, distribution_of, resamples
+from strata.statistics.level import MeanLevel, PercentileLevel, distribution_of
 from strata.statistics.study import gather
 from strata.statistics.summary import Series, summarize
 
@@ -183,21 +183,3 @@ def test_a_study_that_was_not_run_yet_has_empty_cells(tmp_path: Path) -> None:
     assert results.records == []
     assert results.metrics("oltp") == []
     assert {reading.problem for reading in results.readings} == {"not run yet"}
-
-
-_PERCENTILES = (0.0, 1.0, 50.0, 99.0, 99.9, 100.0)
-
-
-def _distribution() -> Distribution:
-    """Six seeds over more bins than can be added up for all resamples at once; one of them is empty."""
-    counts = np.random.default_rng(1).poisson(0.7, (6, 400))
-    counts[3] = 0
-    return Distribution(np.arange(400.0), counts)
-
-
-def test_all_resamples_at_once_give_the_percentiles_that_each_gives_alone() -> None:
-    drawn = resamples(6).positions
-    for percentile in _PERCENTILES:
-        level = PercentileLevel(_distribution(), percentile)
-        alone = [float(level.at(row[np.newaxis])[0]) for row in drawn]
-        assert level.at(drawn).tolist() == alone

@@ -143,14 +143,6 @@ def test_equal_ratios_give_that_ratio_and_an_interval_of_no_width() -> None:
                 assert ratio.ratio == pytest.approx(factor, rel=1e-12)
 
 
-def test_equal_values_give_that_value_and_no_interval() -> None:
-    for value in (0.0, -3.0, 7.0):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            summary = summarize(series(*[value] * 6))
-        assert (summary.estimate, summary.interval) == (value, None)
-
-
 def distribution(factors: np.ndarray, latencies: int = 2000) -> Distribution:
     bounds = np.geomspace(1, 1e6, 2000)
     rng = np.random.default_rng(8)

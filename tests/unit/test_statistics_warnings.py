@@ -281,15 +281,6 @@ def test_seeds_with_the_same_value_are_a_warning(tmp_path: Path) -> None:
     assert "wide-interval" not in warnings_by_code(results)
 
 
-@pytest.mark.parametrize(("name", "word"), [(STEADY, "doubtful"), ("larger-than-memory", None)])
-def test_what_is_said_of_an_unsteady_stack_is_doubtful(name: str, word: str | None, tmp_path: Path) -> None:
-    results = changed(made(tmp_path), with_check(name, "no"), seeds=(1, 2, 3))
-
-    (comparison,) = results.against("xfs")
-    assert comparison.verdict == (word or replace(comparison, doubt="").verdict)
-    assert comparison.doubt == ("ext4: not steady" if word else "")
-
-
 @pytest.mark.parametrize(
     ("phase", "name", "why"),
     [

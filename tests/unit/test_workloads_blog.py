@@ -34,32 +34,6 @@ def test_only_pausing_readers_set_the_pace() -> None:
     assert not blog(reader_pause="0s").is_paced
 
 
-def test_both_scores_and_all_latencies_come_from_the_load_generators_output() -> None:
-    found = {metric.name: metric for metric in blog().metrics(outputs())}
-
-    assert (found["write_score"].value, found["read_score"].value) == (106, 726)
-    assert found["write_score"].headline
-    assert found["read_score"].headline
-    assert found["files_written_per_s"].value == pytest.approx(7329.667, rel=1e-6)
-    assert found["read_bytes_per_s"].value == pytest.approx(538212434.333, rel=1e-6)
-    for operation in ("write", "read"):
-        for kind in ("article", "picture", "comment"):
-            assert found[f"{operation}_{kind}_latency_ns_p99"].value > 0
-    assert found["miss_latency_ns_p50"].histogram
-    assert (
-        found["operations"].value
-        == 3 * (found["files_written_per_s"].value + found["files_read_per_s"].value) + 14047
-    )
-
-
-def test_the_rates_are_of_each_interval() -> None:
-    rates = blog().rates_per_s(outputs())
-
-    assert len(rates) == 3
-    written, read = 7329.667, 24634.0
-    assert sum(rates) / 3 == pytest.approx(written + read, rel=1e-6)
-
-
 def test_a_window_without_a_completed_blog_is_reported() -> None:
     none = STDOUT.replace('"score_writes":106', '"score_writes":0')
 

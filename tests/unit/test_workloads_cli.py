@@ -65,3 +65,8 @@ def test_a_family_of_metrics_covers_its_members_only() -> None:
         metric("sync_latency_ns_p99", "ns"),
     ):
         assert [*undeclared(family, [other])]
+
+
+def test_the_load_generator_is_named_where_steps_run_it() -> None:
+    assert "programs the load generator" in " ".join(shown("list", "workloads", "blog").split())
+    assert "load generator" not in shown("list", "workloads", "pgbench")

@@ -36,19 +36,6 @@ def outputs(written: str = WRITTEN, read: str = READ) -> Outputs:
     )
 
 
-def test_rates_are_read_from_dd_and_the_sync_counts_apart() -> None:
-    found = {metric.name: metric for metric in dd().metrics(outputs())}
-
-    assert found["write_bytes_per_s"].value == (128 << 20) / 5.202e-05
-    assert found["write_sync_bytes_per_s"].value == pytest.approx((128 << 20) / 1.00005202)
-    assert found["read_bytes_per_s"].value == (128 << 20) / 1.05959
-    assert found["sync_ns"].value == 1e9
-    assert {name for name, metric in found.items() if metric.headline} == {
-        "write_sync_bytes_per_s",
-        "read_bytes_per_s",
-    }
-
-
 def test_what_dd_did_not_copy_is_no_rate() -> None:
     for written, cause in (
         ("dd: error writing 'x': No space left on device\n", "does not say how long"),

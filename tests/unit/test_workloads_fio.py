@@ -9,13 +9,12 @@ import pytest
 from workload_factory import refused
 
 from strata.errors import RunError
-from strata.model.histogram import decode
 from strata.model.metric import Metric, of_open_loop
 from strata.model.step import Window
 from strata.model.study import Study
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.compile import compile_trial
-from strata.workloads.fio import PRESETS, Fio
+from strata.workloads.fio import Fio
 from strata.workloads.tenants import tails_of
 from study_texts import mistakes, read
 
@@ -43,11 +42,6 @@ def saved_job(name: str) -> dict[str, Any]:
     return job
 
 
-def test_each_preset_is_accepted() -> None:
-    for name in PRESETS:
-        assert refused(Fio(preset=name)) == ""
-
-
 def test_verifying_can_be_off_within_a_time() -> None:
     for off in ("0", 0, False):
         assert refused(fio(options={"verify": off})) == ""
@@ -72,26 +66,6 @@ def test_metrics_equal_the_report_of_fio() -> None:
             each_ns = sorted(int(ns) for ns, count in latency["bins"].items() for _ in range(count))
             p95_ns = each_ns[int(len(each_ns) * 0.95 + 0.5) - 1]
             assert found[f"{direction}_latency_ns_p95"].value == pytest.approx(p95_ns, rel=1e-3)
-
-
-def test_the_histogram_counts_every_request() -> None:
-    name = "fio-3.39-random-mix.json"
-    encoded = metrics((SAVED / name).read_text())["read_latency_ns_p99"].histogram
-
-    assert encoded is not None
-    assert decode(encoded).get_total_count() == saved_job(name)["read"]["total_ios"]
-
-
-def test_reads_that_verify_are_not_added_to_the_writes_before_them() -> None:
-    name = "fio-3.39-verify-fsync.json"
-    job = saved_job(name)
-
-    found = metrics((SAVED / name).read_text(), Fio(preset="verify-random-write-4k"))
-
-    assert found["operations_per_s"].value == job["write"]["iops"]
-    assert found["operations"].value == job["write"]["total_ios"]
-    assert found["verify_operations_per_s"].value == job["read"]["iops"]
-    assert found["sync_latency_ns_max"].value == job["sync"]["lat_ns"]["max"]
 
 
 def test_notes_before_the_json_are_skipped() -> None:

@@ -12,11 +12,6 @@ from strata.workloads.sql_suite import SqlSuite
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "mariadb"
 SESSIONS = ("write", "read-keys", "read-ranges", "change")
-PARTS = [
-    "create_tables", "use_tables", "insert_committed", "insert_bulk", "select_by_key", "select_by_range",
-    "select_all", "update_by_key", "update_all", "alter_copy", "alter_index", "big_table", "delete_by_key",
-    "drop_tables",
-]  # fmt: skip
 
 
 def suite(**keys: object) -> SqlSuite:
@@ -32,16 +27,6 @@ def outputs(**changed: str) -> Outputs:
     return Outputs(
         {f"sql-suite-{name}": StepOutput(stdout=text) for name, text in {**texts, **changed}.items()}
     )
-
-
-def test_each_part_is_a_metric_and_the_total_their_sum() -> None:
-    total, *parts = suite().metrics(outputs())
-
-    assert [metric.name for metric in parts] == [f"{name}_ns" for name in PARTS]
-    assert all(metric.value > 1e6 for metric in parts)
-    assert total.name == "total_ns"
-    assert total.headline
-    assert total.value == sum(metric.value for metric in parts)
 
 
 def test_a_suite_that_broke_off_says_where() -> None:

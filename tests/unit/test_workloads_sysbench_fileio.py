@@ -7,7 +7,6 @@ import pytest
 from workload_factory import refused
 
 from strata.errors import RunError
-from strata.model.histogram import decode
 from strata.model.metric import Metric
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.sysbench.fileio import PRESETS, SysbenchFileio
@@ -15,7 +14,6 @@ from strata.workloads.sysbench.fileio import PRESETS, SysbenchFileio
 # As printed in the lab by sysbench 1.0.20 on ext4: a mix by 4 threads for 5 s, and one pass of seqwr.
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "sysbench-fileio"
 MIX = (RECORDED / "sysbench-1.0.20-rndrw.txt").read_text()
-PASS = (RECORDED / "sysbench-1.0.20-seqwr.txt").read_text()
 
 
 def fileio(**keys: object) -> SysbenchFileio:
@@ -32,49 +30,6 @@ def metrics(workload: SysbenchFileio, stdout: str) -> dict[str, Metric]:
         "fileio-measure": StepOutput(stdout=stdout),
     }
     return {metric.name: metric for metric in workload.metrics(Outputs(steps))}
-
-
-def test_rates_are_by_direction_and_bytes_are_of_whole_blocks() -> None:
-    found = metrics(fileio(), MIX)
-
-    assert found["read_operations_per_s"].value == 118.02
-    assert found["write_operations_per_s"].value == 78.35
-    assert found["operations_per_s"].value == pytest.approx(196.37)
-    assert found["operations_per_s"].headline
-    assert found["operations"].value == 1000
-    # sysbench itself rounds them to 0.01 MiB/s.
-    assert found["read_bytes_per_s"].value == 118.02 * 16384
-    assert found["fsyncs_per_s"].value == 347.59
-    assert found["prepare_ns"].phase == "prepare"
-
-
-def test_latencies_are_of_every_event_and_mergeable() -> None:
-    found = metrics(fileio(), MIX)
-    encoded = found["latency_ns_p99"].histogram
-
-    assert encoded is not None
-    assert decode(encoded).get_total_count() == 2258
-    assert found["latency_ns_mean"].value == pytest.approx(20013.97e6 / 2258)
-    assert found["latency_ns_max"].value == 93_880_000
-    # As sysbench prints it: 27.66 ms.
-    assert found["latency_ns_p95"].value == pytest.approx(27.66e6, rel=0.002)
-
-
-def test_files_that_are_made_in_the_window_take_no_time_before_it() -> None:
-    workload = fileio(preset="sequential-write-2m", mode=None, duration=None, size="256MiB")
-    found = metrics(workload, PASS)
-
-    assert "prepare_ns" not in found
-    assert "read_operations_per_s" not in found
-    assert found["bytes_per_s"].headline
-    assert "fileio-prepare" not in [step.id for step in workload.steps(WorkloadContext("io", 1))]
-    assert {"--time=0", "--events=128"} <= set(argv(workload))
-
-
-def test_the_windows_throughput_is_by_the_second() -> None:
-    outputs = Outputs({"fileio-measure": StepOutput(stdout=MIX)})
-
-    assert fileio().rates_per_s(outputs) == pytest.approx([3.12, 3.13, 3.13, 3.13, 3.13])
 
 
 def test_output_without_figures_or_requests_is_reported() -> None:

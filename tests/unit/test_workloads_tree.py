@@ -37,17 +37,6 @@ def plan_of(folder: Path, layers: str, disks: int = 1) -> Plan:
     return compile_trial(study_of(folder, layers, disks), "stack", "load", 1)
 
 
-def test_a_trees_rates_hold_the_syncs() -> None:
-    found = {metric.name: metric.value for metric in Tree().metrics(tree_outputs())}
-
-    assert found["unpack_files_per_s"] == 20 / 4
-    assert found["unpack_bytes_per_s"] == 4_000_000 / 4
-    assert found["read_files_per_s"] == 20 / 2
-    assert found["delete_files_per_s"] == 20 / 2
-    assert (found["unpack_ns"], found["sync_ns"], found["read_ns"]) == (S, 3 * S, 2 * S)
-    assert (found["files"], found["bytes"]) == (20, 4_000_000)
-
-
 def test_an_archive_without_files_is_no_tree() -> None:
     for counted in ("0 entries, 0 files, 0 bytes\n", "3 entries, 0 files, 0 bytes\n", ""):
         with pytest.raises(RunError, match="no files"):
