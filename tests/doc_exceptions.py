@@ -28,7 +28,7 @@ NOT_RUN: Final = {
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --what-if": "runs trials for minutes: "
-    "tests/lab/test_what_if_in_lab.py",
+    "tests/unit/test_what_if.py",
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
     "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{

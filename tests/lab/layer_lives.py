@@ -41,7 +41,7 @@ _FILL_FOLDER: Final = """\
 set -e
 mkdir kept && cd kept
 dd if=/dev/urandom of=data bs=64k count=48 oflag=direct status=none
-for name in a b c d e f g h; do head -c 3000 /dev/urandom > file-$name; done
+for name in a b c d; do head -c 3000 /dev/urandom > file-$name; done
 ln -s data link && mkdir -m 700 folder && mv file-a folder/moved
 dd if=/dev/urandom of=large bs=64k count=48 conv=fsync status=none
 """
@@ -54,8 +54,8 @@ rm file-b && chmod 600 file-c && head -c 5000 /dev/urandom > file-d
 _LIST_FOLDER: Final = """\
 set -e
 cd kept
-find . -printf '%p %y %m %l\\n' | sort
-find . -type f | sort | xargs sha256sum
+stat --format='%N %F %a' . $(ls -A) */*
+sha256sum data file-* large */*
 """
 _PLACES: Final = """\
 set -e

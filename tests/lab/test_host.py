@@ -248,21 +248,3 @@ def test_asked_to_stop_it_tears_down_at_once(ground: Path) -> None:
     assert process.wait(60) == 128 + signal.SIGINT
     assert leftovers(ground / "scratch") == []
     assert not (ground / "stopped" / ".journal").exists()
-
-
-def test_a_folder_of_virtual_results_takes_no_wall_results(ground: Path) -> None:
-    env = environment(ground / "cache", ground / "shared")
-    lab_line = [
-        "run",
-        str(ground / "study.toml"),
-        "--results",
-        str(ground / "mixed"),
-        "--trial",
-        "ext4.mix.*",
-    ]
-    strata(*lab_line, env=env, cwd=ground)
-
-    done = strata(*words(ground, "mixed"), env=env, cwd=ground, check=False)
-
-    assert done.returncode != 0
-    assert "never pooled" in done.stderr

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import subprocess
 import time
@@ -26,11 +25,9 @@ from lab_factory import (
     strata,
 )
 
-from record_hashes import hashes
 from strata.lab import Lab
 
 STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + copy("32MiB")
-KILLS = 3
 # Labs notice their starter's death at once, but the kernel takes a moment to take them down.
 PATIENCE_S = 10.0
 
@@ -78,15 +75,6 @@ def ground(place: Path, request: pytest.FixtureRequest) -> Ground:
     return Ground(place, request.node.name)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(place: Path) -> tuple[dict[str, str], float]:
-    """The records' hashes of an undisturbed run, and its duration in real seconds."""
-    ground = Ground(place, "undisturbed")
-    started_s = time.monotonic()
-    strata(*ground.words("undisturbed"), env=ground.env, cwd=ground.path)
-    return hashes(ground.path / "undisturbed"), time.monotonic() - started_s
-
-
 def comes_true(condition: Callable[[], bool]) -> bool:
     deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
@@ -100,29 +88,6 @@ def unfinished(results: Path) -> list[Path]:
     attempts = results.glob("records/*/attempt-*")
     parts = [path for path in results.rglob("*") if path.name.endswith(".part")]
     return parts + [path for path in attempts if not (path / "result.json").is_file()]
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_it_completes_with_the_same_results(
-    ground: Ground, undisturbed: tuple[dict[str, str], float]
-) -> None:
-    expected, duration_s = undisturbed
-    moments = random.Random(1)
-    labs_seen = 0
-
-    for _ in range(KILLS):
-        process = ground.start("killed")
-        time.sleep(moments.uniform(0.1, 0.8) * duration_s)
-        labs_seen += len(labs_of(ground.cache))
-        process.kill()
-        process.wait()
-        assert comes_true(lambda: labs_of(ground.cache) == []), outlived(ground.cache)
-    strata(*ground.words("killed"), env=ground.env, cwd=ground.path)
-
-    assert labs_seen > 0
-    assert hashes(ground.path / "killed") == expected
-    assert unfinished(ground.path / "killed") == []
-    assert left_in(ground.cache) == []
 
 
 @pytest.mark.usefixtures("terminal_signals")

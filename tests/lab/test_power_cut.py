@@ -202,19 +202,3 @@ def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -
         assert pattern == hashlib.sha256(bytes.fromhex("deadbeef") * (1 << 18)).hexdigest()
         assert boots.events("read").output("read").split()[0] == pattern
         assert image.stored_bytes < 8 << 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pattern", ["--zero_buffers", "--buffer_pattern=0x0123456789abcdef"])
-def test_forty_gibibytes_of_a_pattern_fit_a_host_with_little_room(
-    lab: Lab, tmp_path: Path, pattern: str
-) -> None:
-    fill = (
-        "fio --name=fill --filename=${disk0} --rw=write --bs=4M --direct=1 --ioengine=libaio --iodepth=4 "
-        f"--size=40G --clocksource=clock_gettime {pattern} >/dev/null"
-    )
-    task = bare_task(tmp_path / "fill", DEVICE, (shell_step("fill", fill),), capacity_bytes=50 << 30)
-    with DiskImage(tmp_path) as image:
-        assert LabRunner(lab).boot(task, Power([image])) is None
-        assert read_events(task.folder / "events.jsonl").end is not None
-        assert image.stored_bytes < 200 << 20
