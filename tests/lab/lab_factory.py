@@ -266,11 +266,7 @@ def environment(cache: Path, shared: Path, **more: str) -> dict[str, str]:
 
 
 def strata(
-    *words: str,
-    env: Mapping[str, str],
-    cwd: Path,
-    prefix: list[str] | None = None,
-    check: bool = True,
+    *words: str, env: Mapping[str, str], cwd: Path, prefix: list[str] | None = None, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line and wait for it; ``prefix`` is put before it."""
     done = subprocess.run(

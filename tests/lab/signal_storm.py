@@ -299,12 +299,7 @@ def main() -> int:
     kinds: tuple[RunnerKind, ...] = ("lab", "host") if given.runner == "both" else (given.runner,)
     storms = [
         run_storm(
-            each,
-            require_lab(),
-            given.signals // len(kinds),
-            seed=given.seed,
-            console=console,
-            enough=enough,
+            each, require_lab(), given.signals // len(kinds), seed=given.seed, console=console, enough=enough
         )
         for each in kinds
     ]

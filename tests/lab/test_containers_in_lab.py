@@ -157,10 +157,7 @@ def test_after_a_power_cut_the_container_is_found_on_its_pool_or_folder(
     study = load_study(written(tmp_path / "study.toml", text), catalogue())
 
     result = cut_and_recover(
-        *(LabRunner(lab), study, "stack", "sync"),
-        cut=PowerCut(seed=1),
-        after_step="owner",
-        folder=tmp_path,
+        *(LabRunner(lab), study, "stack", "sync"), cut=PowerCut(seed=1), after_step="owner", folder=tmp_path
     )
 
     assert result.verdict == "sound", result.said

@@ -35,10 +35,7 @@ before_measure = ["lose-disk"]
 """
 # With the verdicts that Linux gives: LVM starts an array that MD refuses to start.
 STACKS: Final = {
-    "raidz": (
-        '{ layer = "zpool", vdev = "raidz1", arc_max = "128MiB" }, { layer = "zfs" }',
-        {"sound"},
-    ),
+    "raidz": ('{ layer = "zpool", vdev = "raidz1", arc_max = "128MiB" }, { layer = "zfs" }', {"sound"}),
     "btrfs": ('{ layer = "btrfs", data = "raid1", metadata = "raid1" }', {"sound"}),
     "md": ('{ layer = "md", level = 5 }, { layer = "ext4" }', {"not mountable"}),
     "lvm": (

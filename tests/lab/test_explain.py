@@ -41,15 +41,6 @@ size = "16MiB"
 files = 16
 duration = "2s"
 """
-# A commit's writes over what was written before, each synced.
-COMMITS = """
-[workloads.oltp]
-workload = "fio"
-options = { rw = "randwrite", bs = "8k", ioengine = "psync", fdatasync = 1 }
-file = "overwritten"
-size = "16MiB"
-duration = "6s"
-"""
 # Buffered writes with one fsync, direct writes, and one through the page cache of another size.
 SCRIPT = """
 [workloads.writes]
@@ -124,21 +115,6 @@ def test_the_trace_and_the_block_layer_count_the_same(uncached: dict[str, Source
         size = kernel[f"{name}_bytes"]
         assert traced(explanation, name, "bytes") == size == explanation.sum(f"{name}_bytes")
     assert explanation.count("requests", "flush") == kernel["flushes"] == explanation.sum("flushes")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", FILESYSTEMS)
-def test_with_a_write_cache_flushes_and_bytes_are_the_same_too(lab: Lab, tmp_path: Path, stack: str) -> None:
-    source = measured(lab, tmp_path, COMMITS)[stack]
-    kernel, explanation = block_statistics(source), explain(source, source.trace())
-
-    assert kernel["flushes"] > 100
-    assert explanation.count("requests", "flush") == kernel["flushes"] == explanation.sum("flushes")
-    assert traced(explanation, "write", "bytes") == kernel["write_bytes"] == explanation.sum("write_bytes")
-    # The block layer also counts an asked flush as a write without data; a sync asks for one at most.
-    empty = kernel["writes"] - traced(explanation, "write", "requests")
-    assert explanation.syncs is not None
-    assert 0.9 * explanation.syncs <= empty <= explanation.syncs
 
 
 @pytest.mark.parametrize("stack", FILESYSTEMS)

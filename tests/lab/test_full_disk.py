@@ -85,8 +85,7 @@ def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground
 
 # A page at a time: the snapshot, the plan, the bindings, the console, the events and the record each meet it.
 @pytest.mark.parametrize(
-    "pages",
-    [1, 9, 24, *(pytest.param(pages, marks=pytest.mark.slow) for pages in (4, 7, 8, 10, 11, 12, 16))],
+    "pages", [1, 9, 24, *(pytest.param(pages, marks=pytest.mark.slow) for pages in (4, 7, 8, 10, 11, 12, 16))]
 )
 def test_a_full_results_folder_ends_the_run_with_an_error_about_it(ground: Path, pages: int) -> None:
     results = ground / f"small-{pages}"

@@ -11,16 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
-from layer_lives import (
-    LOAD,
-    MODEL,
-    broken,
-    carry_out,
-    degraded,
-    life,
-    lived_well,
-    on_the_smallest_disks,
-)
+from layer_lives import LOAD, MODEL, broken, carry_out, degraded, life, lived_well, on_the_smallest_disks
 
 from examples import SHARE
 from golden_studies import LAYER_CASES, study_of, subject_of

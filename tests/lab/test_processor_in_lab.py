@@ -12,6 +12,8 @@ from lab_factory import environment, head, public_folder, records, shared_lab, s
 
 from record_hashes import attempt_of
 from strata.lab import Lab
+from strata.lab.progress import SILENCE
+from strata.pricing.benchmark import measure_lab
 from strata.results.record import ProcessorUse, ResultRecord
 
 LOADS = """
@@ -162,3 +164,16 @@ def test_a_program_that_is_started_by_a_link_has_the_price_of_the_links_name(pla
     last = accounts[-1]["account"]
     assert last["unpriced_calls:mount"] > 0
     assert "unpriced_calls:mke2fs" not in last  # mkfs.ext4
+
+
+def test_the_lab_counts_the_same_work_of_each_operation_every_time(lab: Lab) -> None:
+    first, second = (measure_lab(lab, ["ext4"], SILENCE, shorten=200) for _ in range(2))
+
+    assert first == second
+    assert first["getppid"].counted["system_calls"] == pytest.approx(1, abs=0.05)
+    assert first["page-fault"].counted["page_faults"] == pytest.approx(1, abs=0.3)
+    assert first["read-64k"].counted["copy_bytes"] == pytest.approx(65_536, rel=0.1)
+    assert first["socket-turn"].counted["switches"] == pytest.approx(2, rel=0.3)
+    # The loop device's thread is woken for a read, and wakes the reader; a second processor would be idle.
+    assert first["ext4-read-4k-direct"].counted["idle_wakeups"] == pytest.approx(2, rel=0.3)
+    assert first["ext4-read-4k-direct"].counted["block_units"] > first["read-4k"].counted["block_units"]

@@ -145,23 +145,8 @@ def check_ids(printed: str) -> None:
     assert starts.max() <= ROWS - 100
 
     probabilities = special_probabilities()
-    edges = [
-        0,
-        3000,
-        3500,
-        4000,
-        4300,
-        4600,
-        4800,
-        4950,
-        *range(4960, 5051, 10),
-        5200,
-        5400,
-        5700,
-        6000,
-        6500,
-    ]
-    bounds = np.array([*edges, 7000, ROWS + 1])
+    low, high = (0, 3000, 3500, 4000, 4300, 4600, 4800, 4950), (5200, 5400, 5700, 6000, 6500, 7000, ROWS + 1)
+    bounds = np.array([*low, *range(4960, 5051, 10), *high])
     observed = np.histogram(ids, bounds)[0]
     expected = np.array([probabilities[low:high].sum() for low, high in pairwise(bounds)])
     assert scipy.stats.chisquare(observed, expected / expected.sum() * SAMPLES).pvalue > 0.001

@@ -29,8 +29,7 @@ STEPS = (
         "volume", "zfs create -V 256M pool/volume && cd /dev/zvol/pool && ls volume && ls -d /sys/block/zd*"
     ),
     shell_step(
-        "files",
-        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --io_size=16M {FIO}",
+        "files", f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --io_size=16M {FIO}"
     ),
     shell_step(
         "blocks",

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the measured window the disk serves what the workload asked for, and nothing from behind its back."""
+"""What the disk serves of fio's window: what fio asked for, and the journal of what its writes find."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from lab_factory import head, records, run_text, stacks
@@ -40,3 +42,32 @@ def test_the_disk_reads_what_fio_reads(found: dict[str, ResultRecord], stack: st
     assert operations > 100
     assert 0 <= account["reads"] - operations <= FURTHER_READS_MAX
     assert 0 <= account["read_bytes"] - 4096 * operations <= FURTHER_READS_MAX * (128 << 10)
+
+
+WRITES = """\
+workload = "fio"
+options = { rw = "write", bs = 2300, fdatasync = 1 }
+size = "1MiB"
+"""
+KINDS = ("new", "preallocated", "overwritten")
+
+
+def test_the_first_write_of_a_block_costs_the_journal_a_write_and_overwriting_does_not(
+    lab: Lab, tmp_path: Path
+) -> None:
+    text = head("files", [1], "1GiB") + '\n[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
+    text += "".join(f'\n[workloads.{kind}]\n{WRITES}file = "{kind}"\n' for kind in KINDS)
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+
+    written = {}
+    for record in records(tmp_path / "results").values():
+        assert record.validity.valid, record.validity.reasons
+        [disk] = record.disks.values()
+        operations = record.metric("operations")
+        assert operations is not None
+        written[record.trial.workload] = disk["writes"] / operations.value
+
+    # fio by itself, the same on ext4: 1.12 writes of the journal for each operation.
+    assert written["preallocated"] > 1.9
+    assert written["new"] > 1.9
+    assert written["overwritten"] < 1.3
