@@ -40,6 +40,10 @@ _SHORT: Final = {
 # Some other commands count whole seconds.
 _SHORT_FIO: Final = {**_SHORT, "duration": '"500ms"'}
 _KEY: Final = re.compile(rf"\b({'|'.join(_SHORT)})( *= *)(\"[^\"]*\"|[\d_]+)")
+# Without a word about it their servers are under load for ten seconds before the window.
+_WARMED: Final = re.compile(
+    r'^workload = "(pgbench|sysbench-oltp)"\n(?!(?:[^\[\n].*\n)*warmup)', re.MULTILINE
+)
 _RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")
 
 
@@ -56,7 +60,7 @@ def cut(study: str) -> str:
             continue
         short = _shortened(line, values) if in_workloads else line
         lines.append(re.sub(r"^seeds = .*", "seeds = [1]", short))
-    return "\n".join(lines) + "\n"
+    return _WARMED.sub(r'\g<0>warmup = "1s"\n', "\n".join(lines) + "\n")
 
 
 def _shortened(line: str, values: Mapping[str, str]) -> str:
@@ -169,6 +173,9 @@ def _run(command: Command) -> Outcome:
     words = words_of(command)
     result = CliRunner().invoke(app, list(words))
     output = result.output if result.exception is None else f"{result.output}{result.exception!r}"
+    if words[:2] == ("new", "study"):
+        study = Path(f"{words[2]}.toml")
+        study.write_text(cut(study.read_text()))
     if command.rest[:1] == (">",):
         Path(command.rest[1]).write_text(result.stdout)
     return Outcome(command, ("strata", *words), result.exit_code, output[-2000:])

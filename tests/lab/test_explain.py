@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_factory import head, oltp, run_text, stacks
+from lab_factory import head, run_text, stacks
 
 from present import present
 from strata.devices.device import find_device
@@ -32,7 +32,6 @@ from strata.units import format_value, significant
 
 FILESYSTEMS = ("ext4", "btrfs")
 CAPACITY = 20 << 30
-# Reads, writes and flushes at a quarter of the processor time of the database.
 FILES = """
 [workloads.oltp]
 workload = "sysbench-fileio"
@@ -65,11 +64,6 @@ def measured(lab: Lab, folder: Path, load: str, options: str = "") -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def sources(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    return measured(lab, tmp_path_factory.mktemp("explain"), oltp(10, "2s"))
-
-
-@pytest.fixture(scope="module")
 def uncached(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
     return measured(lab, tmp_path_factory.mktemp("uncached"), FILES, "write_cache = false\n")
 
@@ -81,13 +75,8 @@ def files(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sourc
 
 
 @pytest.fixture(scope="module")
-def found_of_files(files: dict[str, Source]) -> dict[str, Explanation]:
+def found(files: dict[str, Source]) -> dict[str, Explanation]:
     return {stack: explain(source, source.trace()) for stack, source in files.items()}
-
-
-@pytest.fixture(scope="module")
-def found(sources: dict[str, Source]) -> dict[str, Explanation]:
-    return {stack: explain(source, source.trace()) for stack, source in sources.items()}
 
 
 def block_statistics(source: Source) -> dict[str, int]:
@@ -119,10 +108,10 @@ def test_the_trace_and_the_block_layer_count_the_same(uncached: dict[str, Source
 
 @pytest.mark.parametrize("stack", FILESYSTEMS)
 def test_the_counts_of_the_record_are_those_of_the_trace(
-    sources: dict[str, Source], found: dict[str, Explanation], stack: str
+    files: dict[str, Source], found: dict[str, Explanation], stack: str
 ) -> None:
     explanation = found[stack]
-    counts = {each.name: each.value for each in counts_of(sources[stack].record)}
+    counts = {each.name: each.value for each in counts_of(files[stack].record)}
 
     assert counts == pytest.approx(
         {
@@ -142,10 +131,8 @@ def test_the_counts_of_the_record_are_those_of_the_trace(
 
 
 @pytest.mark.parametrize("stack", FILESYSTEMS)
-def test_the_disks_time_is_divided_without_remainder(
-    found_of_files: dict[str, Explanation], stack: str
-) -> None:
-    explanation = found_of_files[stack]
+def test_the_disks_time_is_divided_without_remainder(found: dict[str, Explanation], stack: str) -> None:
+    explanation = found[stack]
     disk = explanation.disks[0]
 
     assert disk.busy_ns == pytest.approx(disk.account["busy_ns"], rel=1e-3)
@@ -157,9 +144,9 @@ def test_the_disks_time_is_divided_without_remainder(
 @pytest.mark.parametrize("stack", FILESYSTEMS)
 @pytest.mark.parametrize("mode", ["open", "closed"])
 def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
-    sources: dict[str, Source], stack: str, mode: str
+    files: dict[str, Source], stack: str, mode: str
 ) -> None:
-    source = sources[stack]
+    source = files[stack]
 
     replayed = replay(
         source.trace().of_disk("disk0"),
@@ -173,9 +160,8 @@ def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
 
 
 def test_the_comparison_of_ext4_and_btrfs_states_the_block_layers_figures(
-    files: dict[str, Source], found_of_files: dict[str, Explanation]
+    files: dict[str, Source], found: dict[str, Explanation]
 ) -> None:
-    found = found_of_files
     kernel = {stack: block_statistics(source) for stack, source in files.items()}
     each = {
         stack: {name: kernel[stack][name] / found[stack].operations for name in ("flushes", "write_bytes")}
