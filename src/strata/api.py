@@ -24,8 +24,12 @@ from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study as read_study
 from strata.report.advice_tables import advices
+from strata.report.data import TABLES
 from strata.report.document import Document
+from strata.report.frames import ResultTable
 from strata.report.query import query_results
+from strata.report.report import Report
+from strata.report.sections import sections
 from strata.report.table import Table
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
@@ -160,6 +164,25 @@ class Results:
         [(36,)]
         """
         return query_results(self.folder, sql)
+
+    def table(self, name: str) -> ResultTable:
+        """One of the tables that `strata query` has, for pandas, Polars or Arrow.
+
+        >>> results.table("metrics").to_arrow().schema.names[:5]
+        ['study', 'trial', 'stack', 'workload', 'seed']
+        """
+        require_known("table", [name], TABLES, "table")
+        return ResultTable(name, self.folder)
+
+    def section(self, name: str) -> Document:
+        """A section of the report by its name, such as ``answer`` or ``workload-oltp``.
+
+        >>> "oltp" in results.section("workload-oltp").markdown()
+        True
+        """
+        found = {each.name: each for each in sections(Report.read(self.folder))}
+        require_known("section", [name], found, "section")
+        return Document([found[name]], stacks=self.stacks)
 
     def _kinds(self, workload: str) -> Sequence[MetricKind]:
         require_known("workload", [workload], self.workloads, "workload")

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class StrataError(Exception):
     """A failure to report to the user in one or two lines, without a traceback.
@@ -89,3 +92,13 @@ class ResultError(StrataError):
     """A results folder that cannot be read or written."""
 
     exit_code = 6
+
+
+def optional(module: str, what: str) -> Any:
+    """A module of a package that Strata does without. Raises ToolError, which names the package."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        cause = f"{what} needs the Python package {package}"
+        raise ToolError(cause, remedy=f"pip install {package}") from error

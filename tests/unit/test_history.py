@@ -79,4 +79,4 @@ def test_bad_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert error.exit_code == 6
         assert error.remedy
     monkeypatch.setitem(sys.modules, "ruptures", None)
-    assert "strata[history]" in (refusal("history", *runs).remedy or "")
+    assert "pip install ruptures" in (refusal("history", *runs).remedy or "")

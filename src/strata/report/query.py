@@ -45,7 +45,7 @@ def query_results(folder: ResultsFolder, sql: str) -> Table:
 
     Raises ResultError if the results cannot be read or the query is refused.
     """
-    with _tables(folder) as place, offline_connection() as connection:
+    with derived_tables(folder) as place, offline_connection() as connection:
         files = {table: (place / f"{table}.parquet").absolute() for table in TABLES}
         with _derivable(place):
             for table, file in files.items():
@@ -90,7 +90,7 @@ def _derivable(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _tables(folder: ResultsFolder) -> Iterator[Path]:
+def derived_tables(folder: ResultsFolder) -> Iterator[Path]:
     """The folder of up-to-date Parquet files; a temporary one when the results cannot be written."""
     kept = folder.path / "query"
     state = _state(folder)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from strata.errors import ResultError, ToolError
+from strata.errors import ResultError, optional
 from strata.model.trial import CellKey
 from strata.printable import in_json
 from strata.statistics.comparison import Comparison, MetricKind, judge
@@ -97,12 +97,7 @@ def _changes(against: dict[int, Comparison], zone: float) -> Iterator[ChangePoin
     Association 107, 2012. The penalty is Schwarz's for the runs' own error, or, where seeds repeat to the
     digit, that of a single last run outside of the zone.
     """
-    try:
-        import ruptures  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise ToolError(
-            "change points need the Python package ruptures", remedy="pip install 'strata[history]'"
-        ) from error
+    ruptures = optional("ruptures", "the search for change points")
     runs, logs = [*against], np.log([each.gain for each in against.values()])
     widths = [half_width(each.ratio.interval) for each in against.values() if each.ratio.interval]
     spread = float(np.median(widths)) / 2 if widths else 0.0  # half of it is about the standard error
