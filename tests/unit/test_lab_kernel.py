@@ -147,20 +147,6 @@ def test_an_unfinished_build_is_continued_not_begun_again(
     assert log.count("CC      disk.o") == 2
 
 
-def test_after_a_change_of_the_driver_the_rest_is_not_compiled_again(
-    tmp_path: Path, folder: Path, tarball: Path
-) -> None:
-    first = build(tmp_path / "cache", folder, tarball)
-    (folder / "disk/disk.c").write_text("int changed;\n")
-
-    second = build(tmp_path / "cache", folder, tarball)
-
-    log = (tmp_path / "cache/logs" / f"kernel-{second.path.parent.name}.log").read_text()
-    assert "CC      first.o" not in log
-    assert second.path.read_text() == "int hello = 1;\nint changed;\n"
-    assert first.path.read_text() == "int hello = 1;\nint disk;\n"
-
-
 def test_after_a_change_of_a_patch_only_what_it_touches_is_new(
     tmp_path: Path, folder: Path, tarball: Path
 ) -> None:

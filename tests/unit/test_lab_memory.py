@@ -35,11 +35,6 @@ def test_the_kernel_gets_its_memory_in_the_largest_unit() -> None:
         assert f"mem={text}" in kernel_arguments(1, 1, memory_bytes=memory_bytes)
 
 
-def test_a_memory_that_every_machine_has_is_taken(tmp_path: Path) -> None:
-    for memory_bytes in (MEMORY_BYTES_MIN, 1024 * MIB):
-        check_memory(memory_bytes, tmp_path)
-
-
 def test_without_shared_memory_a_lab_has_its_memory_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,16 +60,6 @@ def test_the_error_about_a_missing_compiler_says_what_to_install(
     assert "gcc" in str(caught.value.remedy)
 
 
-def test_what_is_built_already_needs_no_compiler(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = Cache(tmp_path / "cache")
-    built = build_model(cache, project)
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    assert build_model(cache, project) == built
-
-
 def test_sources_that_do_not_compile_are_named(project: Path, tmp_path: Path) -> None:
     (project / FOLDER / "two.c").write_text("int two(void) { return nothing; }\n")
 

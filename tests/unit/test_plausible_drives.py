@@ -120,22 +120,6 @@ def test_a_seed_is_another_processor_for_all_stacks_and_its_prices_stand_in_the_
     assert "processors" not in first.drawn
 
 
-def test_a_program_s_prices_vary_together(tmp_path: Path) -> None:
-    study = studied(tmp_path)
-    stated, drawn = study.processor.programs["fio"], study.drawn_processor(1).programs["fio"]
-
-    factor = study.drawn_processor(1).drawn["programs.fio"]
-    assert drawn.system_call_ns == pytest.approx(stated.system_call_ns * factor)
-    assert drawn.write_ps_per_byte == pytest.approx(stated.write_ps_per_byte * factor)
-
-
-def test_exact_and_free_processors_are_those_of_the_file(tmp_path: Path) -> None:
-    for keys in ('drives = "exact"', 'cpu = "free"'):
-        study = studied(tmp_path, keys)
-        assert study.drawn_processor(1).kernel_lines == study.processor.kernel_lines
-        assert not study.drawn_processor(1).drawn
-
-
 def test_ranges_that_contradict_each_other_are_an_error_and_no_silent_return_to_the_stated_values() -> None:
     device = find_device(RE4)
     full = device.parameters["seek_full_stroke"]

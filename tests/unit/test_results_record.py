@@ -70,7 +70,3 @@ def test_what_applications_asked_of_a_filesystem_is_of_the_same_window(tmp_path:
 
     assert record.filesystems == {"disk0": {"writes": 5, "write_bytes": 5 * 8192}}
     assert record.to_plain()["filesystems"] == record.filesystems
-
-
-def test_virtual_time_over_real_time_is_that_of_the_whole_trial(record: ResultRecord) -> None:
-    assert record.real_time.virtual_per_real == pytest.approx(60.5 / 12.5)

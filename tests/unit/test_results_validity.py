@@ -53,23 +53,43 @@ def test_a_failed_step_is_named_with_the_first_line_of_a_long_message_and_the_ke
     assert said.endswith("; the kernel said last: XFS (sda): invalid logbufs value: 99 [not 2-8]")
 
 
-def test_a_step_beyond_its_time_limit_is_named_with_the_limit(tmp_path: Path) -> None:
+def ended(load: str = "ok", *, after_s: int = 60, **said: str) -> EventLog:
+    """A trial whose load ended so."""
     log = EventLog(PLAN)
     log.step("mkfs", S)
-    log.step("load", 90 * S, "timeout")
-    log.finish("failed", failed_step="load")
-
-    assert "step load" in reasons(judged(tmp_path, log, metrics=[]))
-    assert "took longer than its time limit of 90 s" in reasons(judged(tmp_path, log, metrics=[]))
+    log.step("load", after_s * S, load, **said)
+    log.finish(*(("ok",) if load == "ok" else ("failed", "load")))
+    return log
 
 
-def test_a_full_stack_makes_a_result_invalid_even_if_every_step_succeeded(tmp_path: Path) -> None:
+def killed() -> EventLog:
     log = EventLog(PLAN)
     log.step("mkfs", S)
-    log.step("load", 60 * S, stderr="ERROR: could not extend file: No space left on device\n")
-    log.finish()
+    log.add("step_start", step="load", phase="measure", argv=["pgbench"])
+    return log
 
-    assert "the stack is full" in reasons(judged(tmp_path, log))
+
+# The events, the kernel's messages, the metrics, and what is said.
+INVALID: tuple[tuple[EventLog, str, list[Metric] | None, str], ...] = (
+    (ended("timeout", after_s=90), "", [], "step load"),
+    (ended("timeout", after_s=90), "", [], "took longer than its time limit of 90 s"),
+    (ended(stderr="ERROR: could not extend file: No space left on device\n"), "", None, "the stack is full"),
+    (good_log(PLAN, 75), "[   12.3] strata: disk sda: host write failed: -28\n", None, "write failed: -28"),
+    (killed(), "", [], "the agent was killed during step load"),
+    (good_log(PLAN, 75), "", [], "yielded no metrics"),
+    (good_log(plan_of("xfs", "oltp", 2), 300), "", None, "carried out another plan than this trial's"),
+)
+
+
+def test_what_makes_a_result_invalid_is_named(tmp_path: Path) -> None:
+    found = [
+        (said, reasons(judged(tmp_path, log, console, metrics))) for log, console, metrics, said in INVALID
+    ]
+
+    (tmp_path / "events.jsonl").write_text("")
+    never = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))
+    found += [("the agent never spoke: the lab did not boot, or the agent could not be started", never)]
+    assert not [each for each in found if each[0] not in each[1]]
 
 
 def test_a_layer_without_room_for_a_rebuild_is_no_full_stack(tmp_path: Path) -> None:
@@ -85,12 +105,6 @@ def test_a_layer_without_room_for_a_rebuild_is_no_full_stack(tmp_path: Path) -> 
 
     assert "a layer finds no room for it" in said
     assert "the stack is full" not in said
-
-
-def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console(tmp_path: Path) -> None:
-    console = "[   12.345678] strata: disk sda: host write failed: -28\n"
-
-    assert "host write failed: -28" in reasons(judged(tmp_path, good_log(PLAN, 75), console))
 
 
 # Messages of each layer as the kernel's source formats them, with a prefix of `dmesg`.
@@ -198,22 +212,6 @@ def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(tm
         assert console_failures(console, logs) == [f"the kernel said: {line}"]
 
 
-def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:
-    log = EventLog(PLAN)
-    log.step("mkfs", S)
-    log.add("step_start", step="load", phase="measure", argv=["pgbench"])
-
-    assert "the agent was killed during step load" in reasons(judged(tmp_path, log, metrics=[]))
-
-
-def test_an_empty_event_log_means_that_the_agent_never_spoke(tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_text("")
-
-    said = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))
-
-    assert said == "the agent never spoke: the lab did not boot, or the agent could not be started"
-
-
 def test_a_metric_that_is_no_number_is_left_out_and_said_so(tmp_path: Path) -> None:
     broken = Metric(name="iops", value=float("inf"), unit="1/s", better="higher")
 
@@ -221,10 +219,6 @@ def test_a_metric_that_is_no_number_is_left_out_and_said_so(tmp_path: Path) -> N
 
     assert "iops is not a number" in reasons(record)
     assert record.metric("iops") is None
-
-
-def test_a_workload_without_metrics_is_invalid(tmp_path: Path) -> None:
-    assert "yielded no metrics" in reasons(judged(tmp_path, good_log(PLAN, 75), metrics=[]))
 
 
 def test_a_service_that_ends_by_its_stop_signal_is_no_trouble_one_that_was_killed_is(tmp_path: Path) -> None:
@@ -263,12 +257,6 @@ def test_that_a_failed_step_could_not_be_undone_either_is_no_further_reason(tmp_
     log.finish("failed", failed_step="mkfs")
 
     assert "undone" not in reasons(judged(tmp_path, log, metrics=[]))
-
-
-def test_the_events_of_another_trial_are_not_taken_for_this_ones(tmp_path: Path) -> None:
-    said = reasons(judged(tmp_path, good_log(plan_of("xfs", "oltp", 2), 300)))
-
-    assert said == "the agent carried out another plan than this trial's"
 
 
 def test_a_scrub_that_does_not_report_its_errors_makes_the_result_invalid_and_loses_nothing(

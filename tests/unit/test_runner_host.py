@@ -13,7 +13,6 @@ from unittest.mock import create_autospec
 import pytest
 from execution_factory import fake_runner, study_in
 
-from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.schedule import plan_study
@@ -302,12 +301,6 @@ def test_an_agent_that_outlived_strata_is_ended_and_others_are_not(tmp_path: Pat
         assert Path(f"/proc/{other}/cmdline").read_bytes()
     finally:
         os.kill(other, signal.SIGKILL)
-
-
-def test_nothing_of_a_plain_folder_is_mounted_or_attached(tmp_path: Path) -> None:
-    assert mounts_under(tmp_path) == []
-    assert loops_under(tmp_path) == {}
-    assert Path("/proc") in mounts_under(Path("/proc"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")

@@ -49,16 +49,6 @@ def test_one_stack_against_itself_differs_about_as_often_as_the_interval_says(ru
     assert {each.split(".")[0] for each in runner.begun} == {"ext4"}
 
 
-def test_what_was_measured_is_measured_once(runner: FakeRunner) -> None:
-    first = invoke("--seeds", "12", "--json")
-    again = invoke("--seeds", "14", "--json")
-
-    assert sorted(runner.begun) == sorted(f"ext4.random-read.s{seed}" for seed in range(1, 15))
-    assert json.loads(first.stdout)["tests"][0]["values"] == 12
-    assert json.loads(again.stdout)["tests"][0]["values"] == 14
-    assert Path("results/selftest/study.json").is_file()
-
-
 def test_what_differs_too_often_ends_with_an_error_and_a_remedy(
     runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

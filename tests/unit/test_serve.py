@@ -329,13 +329,6 @@ def test_the_events_tell_of_a_new_result_and_end_with_the_server(folder: Path) -
     assert len(events) <= 4, "an unchanged state is sent again now and then, not each time"
 
 
-def test_the_part_with_the_charts_says_which_results_it_shows(folder: Path, client: TestClient) -> None:
-    said = client.get("/study/made/results")
-
-    assert said.headers["X-Strata-Version"] == look(folder).version
-    assert "<html" not in said.text
-
-
 def test_the_served_report_is_the_one_that_the_command_writes(folder: Path, client: TestClient) -> None:
     results = gather(ResultsFolder.open(folder))
     advice = advise(results, list(bundled_uses(catalogue()).values()), None)

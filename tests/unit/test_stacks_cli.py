@@ -31,15 +31,6 @@ def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study:
     assert len(drawn) == 3
 
 
-def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
-    drawn = shown_json("plan", study, "--stacks")["stacks"]
-
-    assert [each["name"] for each in drawn] == ["ext4", "btrfs"]
-    assert drawn[1]["levels"][0]["keys"] == {"data": "raid1"}
-    assert [disk["name"] for disk in drawn[1]["disks"]] == ["disk0", "disk1"]
-    assert drawn[0]["levels"][0]["capacity_bytes"] == drawn[0]["disks"][0]["capacity_bytes"]
-
-
 def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: Path) -> None:
     shown("plan", study, "--stacks", "--svg", tmp_path / "drawn")
 

@@ -109,15 +109,42 @@ def test_sound_numbers_get_only_the_warning_about_the_closed_loop(tmp_path: Path
     assert list(warnings_by_code(gather(made(tmp_path)))) == [SOUND]
 
 
-@pytest.mark.parametrize(
-    ("seeds", "text"),
-    [(1, "1 seed: too few for an interval"), (3, "3 seeds: Student's interval"), (5, "about 93 %")],
-)
-def test_the_warning_about_few_seeds_names_the_consequence(seeds: int, text: str, tmp_path: Path) -> None:
-    warning = warnings_by_code(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
+def moved(known: ResultRecord) -> ResultRecord:
+    """Measured by another kernel."""
+    kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
+    return known.model_copy(update={"fingerprint": kernel})
 
-    assert text in warning.text
-    assert "seeds = [1, 2, 3, 4, 5, 6]" in warning.remedy
+
+def unchanged(known: ResultRecord) -> ResultRecord:
+    return known
+
+
+# Of how many seeds which ones are changed how, the warning, what it and its remedy say, whether it is grave.
+DOUBTS: tuple[tuple[int, tuple[int, ...], Change, str, str, str, bool], ...] = (
+    (1, (), unchanged, "few-seeds", "1 seed: too few for an interval", "seeds = [1, 2, 3, 4, 5, 6]", False),
+    (3, (), unchanged, "few-seeds", "3 seeds: Student's interval", "seeds = [1, 2, 3, 4, 5, 6]", False),
+    (5, (), unchanged, "few-seeds", "about 93 %", "seeds = [1, 2, 3, 4, 5, 6]", False),
+    (6, (1, 2), with_check("steady", "no"), "not-steady", "in 2 of 6 seeds: because of 45.0%", "", True),
+    (6, (1, 2), with_check("did-io-in-window", "no"), "cached-window", "in 2 of 6 seeds", "", True),
+    (6, (1, 2), with_check("larger-than-memory", "no"), "data-fits-in-memory", "in 2 of 6", "", False),
+    (6, (1,), with_check("no-transaction-failed", "no"), "check-no-transaction-failed", "in 1", "", False),
+    (6, (1, 2), with_check("steady", "unknown"), "unknown-check", "the check cannot tell", "", False),
+    (6, (4,), times(3.0, "transactions_per_s"), "outlier", "seed 4 is far from the others", "", False),
+    (6, (1, 2, 3), times(2.0, "latency_ns_p99"), "percentile-interval-too-narrow", "by ±", "", False),
+    (6, (1,), moved, "several-labs", "2 different kernels", "--fresh", True),
+)
+
+
+def test_each_doubt_is_a_warning_with_its_figure_and_remedy(tmp_path: Path) -> None:
+    wrong = []
+    for number, (seeds, which, change, code, text, remedy, grave) in enumerate(DOUBTS):
+        results = changed(made(tmp_path / str(number), seeds=seeds), change, which)
+        warning = warnings_by_code(results).get(code)
+        said = warning and (text in warning.text, remedy in warning.remedy, warning.grave)
+        if said != (True, True, grave):
+            wrong.append((code, said, warning))
+        assert results.summaries(WORKLOAD, headline(results))[STACK].n == seeds, "each still counts"
+    assert not wrong
 
 
 def test_the_warning_about_a_wide_interval_says_how_many_seeds_would_do(tmp_path: Path) -> None:
@@ -141,40 +168,6 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
     if said:
         assert "should reach ±0.1 %" in found["not-converged"].text
         assert "raise seeds_max" in found["not-converged"].remedy
-
-
-@pytest.mark.parametrize(
-    ("check", "code", "grave"),
-    [
-        ("steady", "not-steady", True),
-        ("did-io-in-window", "cached-window", True),
-        ("larger-than-memory", "data-fits-in-memory", False),
-        ("no-transaction-failed", "check-no-transaction-failed", False),
-    ],
-)
-def test_a_failed_check_is_a_warning_with_its_share_of_the_seeds(
-    check: str, code: str, grave: bool, tmp_path: Path
-) -> None:
-    warning = warnings_by_code(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
-
-    assert "in 2 of 6 seeds: because of 45.0%" in warning.text
-    assert warning.grave == grave
-
-
-def test_a_check_without_a_verdict_is_a_warning(tmp_path: Path) -> None:
-    warning = warnings_by_code(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
-
-    assert warning.text == "was the steady state reached: the check cannot tell: because of 45.0%"
-
-
-def test_a_seed_far_from_the_others_is_a_warning_and_still_counts(tmp_path: Path) -> None:
-    folder = made(tmp_path)
-    name = headline(gather(folder))
-
-    results = changed(folder, times(3.0, name), seeds=(4,))
-
-    assert "seed 4 is far from the others" in warnings_by_code(results)["outlier"].text
-    assert results.summaries(WORKLOAD, name)[STACK].n == 6
 
 
 def test_an_open_loop_that_falls_behind_is_a_warning_and_is_not_called_closed(tmp_path: Path) -> None:
@@ -214,39 +207,7 @@ def test_a_percentile_of_too_few_values_is_a_warning(tmp_path: Path) -> None:
     assert "made of 600 values, of which 6.0 lie above it" in warning.text
 
 
-def test_a_percentile_that_differs_much_between_the_seeds_is_a_warning(tmp_path: Path) -> None:
-    folder = made(tmp_path)
-    assert "percentile-interval-too-narrow" not in warnings_by_code(gather(folder))
-
-    found = warnings_by_code(changed(folder, times(2.0, "latency_ns_p99"), seeds=(1, 2, 3)))
-
-    assert "differ by ±" in found["percentile-interval-too-narrow"].text
-
-
-def test_the_warning_about_trials_that_do_not_count_comes_first(tmp_path: Path) -> None:
-    found = gather(made(tmp_path, missing=(f"{STACK}.{WORKLOAD}.s2",))).warnings(STACK, WORKLOAD)
-
-    assert found[0].code == "missing-trials"
-    assert "1 of 6 trials" in found[0].text
-    assert "not run yet" in found[0].text
-
-
-def test_results_of_several_labs_are_a_warning(tmp_path: Path) -> None:
-    def moved(known: ResultRecord) -> ResultRecord:
-        kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
-        return known.model_copy(update={"fingerprint": kernel})
-
-    warning = warnings_by_code(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
-
-    assert "2 different kernels" in warning.text
-    assert "--fresh" in warning.remedy
-
-
 def test_kernels_that_the_study_asks_for_are_no_warning(tmp_path: Path) -> None:
-    def moved(known: ResultRecord) -> ResultRecord:
-        kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
-        return known.model_copy(update={"fingerprint": kernel})
-
     results = changed(made(tmp_path), moved)
     known = replace(results, snapshot=results.snapshot.model_copy(update={"kernels": {STACK: "6.12"}}))
 

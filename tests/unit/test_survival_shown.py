@@ -12,9 +12,8 @@ import pytest
 from results_factory import FINGERPRINT, TITLES, WORKLOADS, make_study
 from typer.testing import CliRunner
 
-from advice_studies import around, capabilities, said_of, study, use, weight
+from advice_studies import around, capabilities, study
 from command_line import shown_json
-from strata.advice.advise import advise
 from strata.cli import app
 from strata.model.metric import Metric
 from strata.model.survival import REBUILT, lost_disk_variants
@@ -109,23 +108,6 @@ def test_a_workload_is_no_variant_by_its_name_alone() -> None:
 
     assert lost_disk_variants(load, {"oltp": load, "oltp-degraded": lost}) == {"degraded": "oltp-degraded"}
     assert lost_disk_variants(load, {"oltp": load, "oltp-degraded": other}) == {}
-
-
-def test_an_advice_says_what_lost_disks_and_wrong_data_do_to_its_choice() -> None:
-    found = capabilities(a="disk-loss second-disk-loss:no corruption-detected:no", b="")
-    cells = tuple(each.model_copy(update={"returned_as_data": True}) for each in found.cells[-1:])
-    found = found.model_copy(update={"cells": (*found.cells[:-1], *cells)})
-    results = study(
-        {"a": {"database": around(400), "database-degraded": around(200)}, "b": {"database": around(300)}},
-        risks={},
-    )
-
-    [advice] = advise(results, [use(weight("database", 1))], found)
-
-    assert (
-        "a: with a disk lost it is 0.50 × as good under database; a second lost disk takes its content; "
-        "it returns wrong data of a disk as data, and nobody notices." in said_of(advice)
-    )
 
 
 def made(folder: Path, *, lost: int, returned: bool, took_s: int = 2) -> str:

@@ -122,15 +122,6 @@ def test_the_time_left_runs_down_and_does_not_jump_with_every_estimate() -> None
     assert shown == [600, 590, 580, 570]
 
 
-def test_the_time_left_follows_an_estimate_that_is_news() -> None:
-    countdown = Countdown()
-    countdown.left_s(600, 0)
-
-    assert countdown.left_s(1200, 10) == 1200
-    assert countdown.left_s(1200, 20) == 1190
-    assert countdown.left_s(None, 30) is None
-
-
 def test_an_estimate_is_said_as_exactly_as_it_is_known() -> None:
     for left_s, words in (
         (0, "a few seconds left"),

@@ -35,20 +35,6 @@ def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
     assert [name for name, each in found.items() if each.required] == ["finished", "did-io"]
 
 
-def test_a_window_shorter_than_the_kernels_periods_names_them(tmp_path: Path) -> None:
-    found = checks(tmp_path)["covers-periods"]
-
-    assert found.detail.endswith("is shorter than the interval of: write-back of dirty pages (30 s)")
-
-
-def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path) -> None:
-    steady = checks(tmp_path, lambda second: 100 + 10 * second)["steady"]
-
-    assert steady.verdict == "no"
-    assert "more than the scatter explains" in steady.detail
-    assert "/s" in steady.detail
-
-
 def test_the_verdict_says_how_long_the_warm_up_was_and_from_when_on_the_window_was_steady(
     tmp_path: Path,
 ) -> None:
