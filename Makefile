@@ -63,6 +63,14 @@ validate: python  ## The disk models against theory, published figures and real 
 figures: setup  ## Measure the figures that README and tutorial quote anew, and keep them in tests/records
 	.venv/bin/python scripts/findings.py --quoted
 
+.PHONY: dist
+dist: setup  ## Wheels, source archive and container image, for those without a clone: build/dist
+	.venv/bin/python scripts/dist.py
+
+.PHONY: dist-source
+dist-source: setup  ## The kernel's source, which must stand wherever the wheel strata-storage-lab is published
+	.venv/bin/python scripts/dist.py source
+
 .PHONY: man
 man: python  ## The manual pages, from the command line itself: build/man
 	$(STRATA) man

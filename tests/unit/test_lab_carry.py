@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from test_lab_parts import PARTS, put
 
+import strata.lab.cache
+import strata.lab.upkeep
 from command_line import shown_json
 from strata.errors import LabError
 from strata.lab.cache import Cache, Entry
 from strata.lab.carry import carried_parts, export_lab, import_lab
 from strata.lab.lab import find_lab
+from strata.lab.upkeep import clean_caches
 
 Rewrite = Callable[[dict[str, bytes]], object]
 
@@ -155,3 +158,24 @@ def faults_of_refusal(file: Path) -> list[str]:
         lines = str(error).splitlines()
         return [*kept, *([] if len(lines) == 2 and str(file) in lines[0] else [str(error)])]
     return [f"taken: {list(taken)}"]
+
+
+def test_a_packaged_lab_is_used_and_left_as_it_is(exported: Path, tmp_path: Path) -> None:
+    """The parts of the distribution strata-storage-lab; the root image is the user's own."""
+    packaged, own = Cache(tmp_path / "packaged"), Cache(tmp_path / "here")
+    for part, entry in import_lab(exported).items():
+        packaged.publish(entry)
+        if part != "image":
+            own.remove(own.read(entry.kind, entry.key) or entry)
+    before = sorted(packaged.root.rglob("*"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STRATA_SHARED_CACHE", str(tmp_path / "none"))
+        patched.setattr(strata.lab.cache, "packaged_root", lambda: packaged.root)
+        patched.setattr(strata.lab.upkeep, "packaged_root", lambda: packaged.root)
+        found = find_lab()
+        assert found is not None
+        assert found.kernel.path.is_relative_to(packaged.root)
+        assert found.image.path.is_relative_to(own.root)
+        clean_caches(everything=True)
+    assert sorted(packaged.root.rglob("*")) == before
+    assert not own.entries("image")

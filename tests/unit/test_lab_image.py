@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from strata.errors import LabError
-from strata.lab import apt
+from strata.errors import LabError, ToolError
+from strata.lab import apt, image
 from strata.lab.apt import backport_pins
-from strata.lab.image import ImageSpec, installed_packages, moved_packages, write_lock
+from strata.lab.cache import Cache
+from strata.lab.image import ImageSpec, build_image, installed_packages, moved_packages, write_lock
+from strata.lab.progress import SILENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -143,3 +146,31 @@ def test_only_installed_packages_are_listed(tmp_path: Path) -> None:
         files.addfile(member, io.BytesIO(status))
 
     assert installed_packages(archive) == {"bash": "5.2"}
+
+
+def test_a_user_without_subordinate_ids_is_told_the_command_that_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0xFFFE)
+    given = [tmp_path / "subuid", tmp_path / "subgid"]
+    monkeypatch.setattr(image, "_SUBORDINATE", given)
+    given[0].write_text("nobody:100000:65536\n")
+    given[1].write_text("nobodyelse:100000:65536\n")
+
+    with pytest.raises(ToolError, match="subordinate ids for nobody") as caught:
+        build_image(Cache(tmp_path / "cache"), ImageSpec.read(ROOT / "image"), SILENCE)
+    assert "usermod --add-subuids" in str(caught.value.remedy)
+
+
+def test_the_machines_package_lists_are_not_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts empty /tmp, where mmdebstrap keeps the configuration that its own cleaning uses."""
+    tool = tmp_path / "mmdebstrap"
+    tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/words\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(image, "_mode", lambda: "root")
+
+    with pytest.raises(LabError, match="installing the root image's packages"):
+        build_image(Cache(tmp_path / "cache"), ImageSpec.read(ROOT / "image"), SILENCE)
+
+    assert "--skip=cleanup/apt" in (tmp_path / "words").read_text().splitlines()

@@ -18,7 +18,7 @@ from strata.execution.display import Display, display_for
 from strata.execution.pool import Labs
 from strata.experiment.run import RunSummary, run_study
 from strata.experiment.survey import Survey
-from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, require_lab
+from strata.lab import ensure_lab, find_entry, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.variant import lock_packages
@@ -213,10 +213,8 @@ def runner_for(  # noqa: PLR0917
         raise ToolError(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
         )
-    lab = find_lab()
-    if build and lab is None:
-        lab = ensure_lab(listener.setup, only=ESSENTIAL)
-    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=listener.setup)
+    lab = require_lab(listener.setup, build=build)
+    return LabRunner(lab, stall_limit_s=stall_limit_s, progress=listener.setup)
 
 
 def _agent(listener: Listener, *, build: bool) -> AgentBuild:

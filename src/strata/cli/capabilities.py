@@ -10,7 +10,7 @@ import typer
 
 from strata.actions.run import surveyed
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import listener, print_json, print_text, stdout, warnings
+from strata.cli.output import listener, print_json, print_text, setup_progress, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
 from strata.experiment.survey import Survey, chosen_probes
 from strata.lab import require_lab
@@ -51,7 +51,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     wanted = chosen_stacks(read, stack)
     probes = chosen_probes(probe or [])
     folder = ResultsFolder(results or Path("results") / read.name)
-    survey = Survey(read, LabRunner(require_lab()), folder, wanted, probes, fresh=fresh)
+    survey = Survey(read, LabRunner(require_lab(setup_progress())), folder, wanted, probes, fresh=fresh)
     try:
         everything = surveyed(survey, "probing", listener(), jobs)
     except Cancelled:

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -294,8 +296,9 @@ def is_sound(entry: Entry) -> bool:
 def damage_of(folder: Path) -> str | None:
     """The damage of an entry's folder, as a clause; None for none."""
     root = folder.parents[1]
-    # The user's own cache remembers the comparisons of one that cannot be written.
-    return damage(folder, (root if os.access(root, os.W_OK) else cache_root()) / MEMORY)
+    # The user's own cache remembers the comparisons of one that is not to be written.
+    own = os.access(root, os.W_OK) and root != packaged_root()
+    return damage(folder, (root if own else cache_root()) / MEMORY)
 
 
 def cache_root() -> Path:
@@ -323,8 +326,17 @@ def shared_cache() -> Cache | None:
 
 
 def caches() -> list[Cache]:
-    """The caches that may have a lab: the user's, then the one that root has built for everybody."""
-    return [each for each in (Cache(cache_root()), shared_cache()) if each is not None]
+    """The caches that may have a lab: the user's, root's for everybody, and the installed package's."""
+    packaged = packaged_root()
+    found = (Cache(cache_root()), shared_cache(), None if packaged is None else Cache(packaged))
+    return [each for each in found if each is not None]
+
+
+@functools.cache
+def packaged_root() -> Path | None:
+    """The parts that the distribution ``strata-storage-lab`` brings, which are only read; None without it."""
+    found = importlib.util.find_spec("strata_lab")
+    return Path(found.origin).parent if found is not None and found.origin is not None else None
 
 
 def find_entries(kind: str) -> list[Entry]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
-import shutil
 import tarfile
 import tempfile
 import tomllib
@@ -26,6 +26,12 @@ _COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "1310
 # Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in; no udev names its hardware.
 _UNREAD: Final = ("doc", "man", "info", "locale")
 _LEFT_OUT: Final = (*(f"/usr/share/{name}/*" for name in _UNREAD), "/usr/lib/udev/hwdb.d/*")
+_SUBORDINATE: Final = (Path("/etc/subuid"), Path("/etc/subgid"))
+# apt's folders as if root had cleaned them: one image, whoever makes it.
+_CLEAN: Final = (
+    'cd "$1/var" && rm -rf lib/apt/lists/auxfiles && '
+    "chown 0:0 lib/apt/lists/partial cache/apt/archives/partial"
+)
 _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of free space, and try again"
 
 
@@ -189,11 +195,14 @@ def _mode() -> str:
     """The way in which mmdebstrap becomes root in the image."""
     if os.geteuid() == 0:
         return "root"
-    if shutil.which("newuidmap") is not None:
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    own = re.compile(rf"^({re.escape(name)}|{os.geteuid()}):", re.MULTILINE)
+    given = [path for path in _SUBORDINATE if path.is_file() and own.search(path.read_text())]
+    if len(given) == len(_SUBORDINATE):
         return "unshare"
     raise ToolError(
-        "building the root image needs root, or user namespaces with subordinate user ids",
-        remedy="let root run `strata lab build` once (all users of this machine share it), or install uidmap",
+        f"building the root image needs root, or subordinate ids for {name} in /etc/subuid and /etc/subgid",
+        remedy=f"as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {name}",
     )
 
 
@@ -203,6 +212,9 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
     folder = '"$1/etc/apt/preferences.d"'
     choose = f'mkdir -p {folder} && cat >{folder}/strata <<"END"\n{spec.image_preferences}END\n'
     hooks = [f"--setup-hook={choose}", f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
+    # The script empties apt's folders, and /tmp: without its configuration there, mmdebstrap's own cleaning
+    # would clean the machine's package lists.
+    clean = ["--skip=cleanup/apt", f"--customize-hook={_CLEAN}"]
     options = ['Apt::Install-Recommends "false"', 'Acquire::Retries "3"', *proxy_options()]
     environment = {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -226,6 +238,7 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
                 *(f"--aptopt={option}" for option in options),
                 *(f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT),
                 *hooks,
+                *clean,
                 f"--include={','.join(spec.packages)}",
                 *(spec.release, str(archive), str(sources)),
             ],

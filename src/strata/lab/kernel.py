@@ -144,6 +144,12 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
             return
 
 
+def has_source(cache: Cache, kernel: Entry) -> bool:
+    """Whether the source of a kernel is there, so that its tree can be made."""
+    wanted = kernel.inputs.found.get("source_sha256")
+    return any(each.manifest["tarball_sha256"] == wanted for each in cache.entries("source"))
+
+
 def _source_of(cache: Cache, sha256: str) -> Entry:
     for entry in cache.entries("source"):
         if entry.manifest["tarball_sha256"] == sha256 and is_sound(entry):

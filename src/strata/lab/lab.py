@@ -24,7 +24,7 @@ from strata.lab.cache import (
     shared_root,
 )
 from strata.lab.image import ImageBuild, ImageSpec, build_image
-from strata.lab.kernel import KernelBuild, build_kernel, interface_of
+from strata.lab.kernel import KernelBuild, build_kernel, has_source, interface_of
 from strata.lab.modules import KIND as MODULES
 from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
 from strata.lab.process import Group, begin_running, end_running, require
@@ -275,10 +275,17 @@ def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:
     )
 
 
-def require_lab() -> Lab:
-    """The lab; a `LabError` names the essential parts that are not built or not current."""
+def require_lab(progress: SetupProgress | None = None, *, build: bool = False) -> Lab:
+    """The lab; a `LabError` names the essential parts that are not built or not current.
+
+    With a ``progress``, the root image is built if only it is missing: that needs no compiler. With ``build``
+    too, any part is.
+    """
     if (lab := find_lab()) is None:
         missing = [part for part in ESSENTIAL if find_entry(part, project_root()) is None]
+        if progress is not None and (build or missing == ["image"]):
+            lab = ensure_lab(progress, only=ESSENTIAL)
+    if lab is None:
         raise LabError(f"the lab's {listed(missing)} must be built first", remedy="run `strata lab build`")
     return lab
 
@@ -353,7 +360,7 @@ def ensure_lab(
         jobs or len(os.sched_getaffinity(0)),
     )
     chosen = parts(project.root) if only is None else tuple(only)
-    missing = [part for part in chosen if project.find(part) is None or (part == "kernel" and source)]
+    missing = _missing(project, cache, chosen, other_source=source is not None)
     for part in missing:
         needed: Group = "kernel" if project.group(part) else part  # type: ignore[assignment]
         require(project.root / "scripts" / "packages", needed, purpose=f"building the lab's {part}")
@@ -382,6 +389,15 @@ def ensure_lab(
     for entry in built if os.geteuid() == 0 else ():
         Cache(shared_root()).publish(entry)
     return find_lab(of)
+
+
+def _missing(project: Project, cache: Cache, chosen: Sequence[Part], *, other_source: bool) -> list[Part]:
+    missing = [part for part in chosen if project.find(part) is None or (part == "kernel" and other_source)]
+    if any(map(project.group, missing)) and "kernel" not in missing:
+        # Modules are compiled in the kernel's tree, which a packaged or imported kernel lacks.
+        kernel = project.find("kernel")
+        missing += ["kernel"] if kernel is not None and not has_source(cache, kernel) else []
+    return missing
 
 
 def _build_modules(workshop: Workshop, project: Project, names: Sequence[Part]) -> None:

@@ -43,7 +43,7 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
     or device cannot be used.
     """
     plan, devices = _shell_plan(study, stack, device)
-    lab = ensure_for(require_lab(), plan, console_progress())
+    lab = ensure_for(require_lab(console_progress()), plan, console_progress())
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LabError(
             "the shell needs a terminal", remedy="run it in one, without redirecting its input or output"

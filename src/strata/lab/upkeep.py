@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strata.bundled import clone_root, project_root
-from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches
+from strata.lab.cache import KINDS, Cache, Entry, cache_root, caches, packaged_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.inputs import built_in_wanted, package_stages
 from strata.lab.lab import Project, parts
@@ -32,7 +32,9 @@ def clean_caches(*, everything: bool) -> int:
     current += [("model", model_wanted(root))]
     current += [("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
     freed_bytes = 0
-    for cache in (each for each in caches() if each.root == cache_root() or os.access(each.root, os.W_OK)):
+    for cache in (each for each in caches() if each.root != packaged_root()):
+        if cache.root != cache_root() and not os.access(cache.root, os.W_OK):
+            continue
         keep = [] if everything else _kept(cache, current)
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry not in keep:

@@ -62,7 +62,8 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     read = load_study(study, catalogue())
     cut = _cut(at, ios, step, seed)
     cell = chosen_cell(read, stack, workload)
-    runner = LabRunner(require_lab(), progress=setup_progress())
+    progress = setup_progress()
+    runner = LabRunner(require_lab(progress), progress=progress)
     run_root().mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder,
