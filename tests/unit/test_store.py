@@ -143,15 +143,6 @@ def test_a_trial_that_is_none_of_the_studys_or_leads_out_of_the_store_is_refused
         assert caught.value.place == str(folder.study_path)
 
 
-def test_a_changed_trial_has_no_result_and_the_old_one_is_kept(folder: ResultsFolder) -> None:
-    store(folder)
-
-    reading = folder.read_trial(PLAN.trial.key, "0" * 64)
-
-    assert (reading.record, reading.problem) == (None, "not run yet")
-    assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
-
-
 def test_a_new_valid_result_replaces_an_invalid_one(folder: ResultsFolder) -> None:
     attempt = folder.store.begin(IDENTITY)
     attempt.events_path.write_text("")
@@ -162,25 +153,19 @@ def test_a_new_valid_result_replaces_an_invalid_one(folder: ResultsFolder) -> No
     assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
 
 
-def test_virtual_and_wall_results_never_share_a_folder(folder: ResultsFolder) -> None:
-    wall = snapshot_of(STACKS, (1,)).model_copy(update={"time_domain": "wall"})
-
-    with pytest.raises(ResultError, match="never pooled"):
-        ResultsFolder.create(folder.path, wall)
-
-
-def test_two_studies_never_share_a_folder(folder: ResultsFolder) -> None:
-    other = snapshot_of(STACKS, (1,)).model_copy(update={"name": "another"})
-
-    with pytest.raises(ResultError, match='holds the study "quickstart", not "another"'):
-        ResultsFolder.create(folder.path, other)
-
-
-def test_a_folder_with_other_things_in_it_is_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-
+def test_neither_other_results_nor_other_things_share_a_folder(folder: ResultsFolder, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
+    for path, change, said in (
+        (folder.path, {"time_domain": "wall"}, "never pooled"),
+        (folder.path, {"name": "another"}, 'holds the study "quickstart", not "another"'),
+        (tmp_path / "thesis", {}, "holds no results of Strata"),
+    ):
+        with pytest.raises(ResultError, match=said):
+            ResultsFolder.create(path, snapshot_of(STACKS, (1,)).model_copy(update=change))
     with pytest.raises(ResultError, match="holds no results of Strata"):
-        ResultsFolder.create(tmp_path, snapshot_of(STACKS, (1,)))
+        ResultsFolder(tmp_path / "thesis").lock().__enter__()
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
 
 
 def test_a_run_killed_while_it_made_the_folder_can_be_started_again(tmp_path: Path) -> None:
@@ -197,15 +182,6 @@ def test_a_run_killed_while_it_made_the_folder_can_be_started_again(tmp_path: Pa
             ResultsFolder.create(path, snapshot_of(STACKS, (1,)))
 
     assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}
-
-
-def test_a_folder_that_is_refused_is_not_written_to(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-
-    with pytest.raises(ResultError, match="holds no results of Strata"), ResultsFolder(tmp_path).lock():
-        pass
-
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_an_unwritable_folder_is_an_error_not_a_traceback(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +9,6 @@ import duckdb
 from markupsafe import Markup
 from rich.console import Console
 
-from strata.printable import json_text
 from strata.report.table import (
     Cell,
     Column,
@@ -94,15 +91,3 @@ def test_programs_get_the_values(tmp_path: Path) -> None:
     file.write_bytes(parquet(TABLE))
     found = duckdb.connect().execute(f"select n, latency_ns_p99, sound from '{file}'").fetchall()
     assert found == [(1200, 78_400_000.0, True), (6, None, False)]
-
-
-@dataclass(frozen=True)
-class _Pair:
-    place: Path
-    sizes: tuple[int, ...]
-
-
-def test_records_are_plain_data_in_json() -> None:
-    assert json.loads(json_text({"pair": _Pair(Path("a"), (1, 2))})) == {
-        "pair": {"place": "a", "sizes": [1, 2]}
-    }

@@ -72,18 +72,18 @@ def test_nothing_is_known_before_the_first_trial_is_done() -> None:
     assert time_left(None) == ""
 
 
-def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() -> None:
-    forecast = forecast_of(ext4__oltp=(100, 20), xfs__oltp=(100, 50))
+def test_a_trial_takes_what_its_cell_its_workload_or_everything_took() -> None:
+    forecast = forecast_of(ext4__oltp=(100, 20), xfs__oltp=(100, 50), ext4__files=(10, 1))
 
-    assert forecast.left_s(Cell("ext4", "oltp"), 75 * NS_PER_S) == pytest.approx(5)
-    assert forecast.left_s(Cell("xfs", "oltp"), 75 * NS_PER_S) == pytest.approx(12.5)
-
-
-def test_a_new_cell_is_judged_by_its_workload_and_a_new_workload_by_everything() -> None:
-    forecast = forecast_of(ext4__oltp=(100, 20), ext4__files=(10, 1))
-
-    assert forecast.left_s(Cell("btrfs", "files")) == pytest.approx(1)
-    assert forecast.left_s(Cell("btrfs", "mail")) == pytest.approx((20 + 1) / 2)
+    for stack, load, done_s, left_s in (
+        ("ext4", "oltp", 75, 5),
+        ("xfs", "oltp", 75, 12.5),
+        ("btrfs", "files", 0, 1),
+        ("btrfs", "mail", 0, (20 + 50 + 1) / 3),
+        ("ext4", "oltp", 500, 0),  # longer than expected: about to end, and not done
+    ):
+        assert forecast.left_s(Cell(stack, load), done_s * NS_PER_S) == pytest.approx(left_s)
+    assert forecast.share(Cell("ext4", "oltp"), 500 * NS_PER_S) < 1
 
 
 def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: ResultRecord) -> None:
@@ -105,13 +105,6 @@ def test_trials_are_spread_over_the_workers_in_their_order() -> None:
     assert forecast.study_left_s([], [short, short, long], 2) == pytest.approx(110)
     assert forecast.study_left_s([(long, 40 * NS_PER_S)], [short], 2) == pytest.approx(60)
     assert forecast.study_left_s([], [], 2) == 0
-
-
-def test_a_trial_that_takes_longer_than_expected_is_about_to_end_and_not_done() -> None:
-    forecast = forecast_of(ext4__oltp=(100, 20))
-
-    assert forecast.left_s(Cell("ext4", "oltp"), 500 * NS_PER_S) == 0
-    assert forecast.share(Cell("ext4", "oltp"), 500 * NS_PER_S) < 1
 
 
 def test_the_time_left_runs_down_and_does_not_jump_with_every_estimate() -> None:

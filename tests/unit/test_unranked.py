@@ -15,8 +15,6 @@ from strata.advice.advise import advise
 from strata.model.trial import TrialKey
 from strata.model.warning import Check, Verdict
 from strata.report.answer import standings
-from strata.report.report import Report
-from strata.report.spans import plain
 from strata.results.store import ResultsFolder
 from strata.statistics.study import CellResults, StudyResults
 
@@ -46,10 +44,6 @@ def results(*idle: str) -> StudyResults:
     return found
 
 
-def said(found: StudyResults) -> str:
-    return plain(Report(found).answers[0].sentence)
-
-
 def test_the_best_stack_is_the_best_of_those_whose_load_waited_for_something() -> None:
     (standing,) = standings(results("idle"), "oltp")
 
@@ -63,15 +57,6 @@ def test_half_of_the_seeds_decide(seeds: int, best: str) -> None:
     (standing,) = standings(marked(results(), "idle", seeds), "oltp")
 
     assert standing.best == best
-
-
-def test_the_answer_names_who_has_no_rank_and_why() -> None:
-    (found,) = Report(results("idle")).answers
-
-    assert found.leaders == ("fast",)
-    assert f"idle has no rank: {WHY}." in map(plain, found.qualified)
-    assert said(results("idle", "slow")).startswith("Only fast has a rank: operations per second, 200")
-    assert said(results(*LEVELS)) == f"slow, fast and idle have no rank: {WHY}."
 
 
 def test_advice_neither_chooses_it_nor_counts_it() -> None:

@@ -41,10 +41,6 @@ def test_a_window_without_a_completed_blog_is_reported() -> None:
     assert [check.verdict for check in blog().checks(outputs(none))] == ["no"]
 
 
-def test_a_window_that_is_run_twice_has_a_folder_for_each() -> None:
-    assert step(blog()).argv != step(blog(), window="alone").argv
-
-
 def test_another_output_is_an_error_that_shows_it() -> None:
     with pytest.raises(RunError, match="not its JSON"):
         blog().metrics(outputs("strata-load: killed"))
