@@ -74,6 +74,8 @@ class Stand:
 
 
 _FLUSH: Final = Stand(words=("lab", "validate", "flush", "--quick", "--output", "validation.html"))
+_SERVER: Final = len("ssh://storage/srv/strata")
+_SERVED: Final = [f"ssh://storage/srv/strata{study}" for study in ("", "#team")]
 INSTEAD: Final = {
     "strata lab validate": _FLUSH,
     "strata capabilities studies/capabilities.toml": Stand(
@@ -91,6 +93,14 @@ INSTEAD: Final = {
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata list devices": Stand(more=("--quick",)),
+    # The servers of the pages are a folder here; SSH and S3: tests/unit/test_shared_store.py.
+    **{
+        f"strata {command}": Stand(without={each: f"store{each[_SERVER:]}" for each in _SERVED})
+        for command in (
+            "run team.toml --store",
+            *(f"{verb} {_SERVED[1]}" for verb in ("show", "merge", "report")),
+        )
+    },
     # Written by `strata lab price`.
     "strata list processors ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }

@@ -17,6 +17,7 @@ from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, trials
 from strata.reading.load import load_study
+from strata.report.data import TABLES
 from strata.report.page import page_of
 from strata.results.store import ResultsFolder
 from strata.statistics.effects import designs, effects, interactions
@@ -280,3 +281,19 @@ def test_page_terminal_and_json_show_the_effects(tmp_path: Path) -> None:
     ]
     assert recordsize["ratio"]["ratio"] == pytest.approx(0.5)
     assert recordsize["verdict"] == "worse"
+
+
+def test_factors_are_columns_of_every_table(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    results = gather(measured(folder, lambda size, count: 100.0))
+    factors = results.snapshot.matrix.factors
+    names = [name.replace("-", "_") for name in factors]
+
+    for name, table in TABLES.items():
+        made = table.of(results)
+        assert [each.key for each in made.columns][-len(names) :] == names, name
+    rows = shown_json("query", folder, "select * from metrics")["rows"]
+    cells = {(row["stack"], row["workload"]): [row[name] for name in names] for row in rows}
+
+    assert len(cells) == len({tuple(map(str, levels)) for levels in cells.values()}) == len(results.cells)
+    assert set(names) <= set(shown("show", folder, "--csv").partition("\n")[0].split(","))

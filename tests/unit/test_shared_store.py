@@ -13,12 +13,16 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from execution_factory import TEXT, RecordingDisplay, fake_runner, study_in
+from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, study_in
 
+from command_line import refusal, shown
 from record_hashes import hashes
 from shared_stores import s3_store, small_disk, ssh_store
-from strata.errors import ResultError
+from strata.actions.sharing import publish, results_at, shared_store
+from strata.errors import ResultError, ToolError
+from strata.execution.schedule import Shard
 from strata.experiment.run import RunSummary, run_study
+from strata.model.trial import TrialKey
 from strata.results.record import Fingerprint
 from strata.results.shared import SharedStore
 from strata.results.store import ResultsFolder
@@ -189,3 +193,94 @@ def test_a_store_without_rights_or_space_is_said_and_nothing_is_lost(
         user = User(tmp_path / "of-ssh", url)
         assert len(user.run().valid) == 4
         assert len(user.said) == 1
+
+
+def test_serial_shards_merged_and_a_store_filled_by_another_give_equal_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    serial = User(tmp_path / "serial", str(tmp_path / "store"))
+    serial.run()
+    publish(serial.results)
+    parts = [tmp_path / f"part{number}" for number in (1, 2, 3)]
+    done: list[TrialKey] = []
+    for number, part in enumerate(parts, start=1):
+        part.mkdir()
+        shard = Shard(number, 3)
+        display = RecordingDisplay()
+        done += run_study(study_in(part), part / "results", fake_runner(), display, shard=shard).valid
+    assert sorted(map(str, done)) == sorted(map(str, TRIALS))  # each in one part
+    places = [str(part / "results") for part in parts]
+
+    shown("merge", *places, tmp_path / "merged")
+    shown("merge", *places, tmp_path / "merged")  # what is there already is left
+
+    other = User(tmp_path / "other", str(tmp_path / "store"))
+    assert other.run().from_store == 4
+    cells, records = set[bytes](), list[dict[str, str]]()
+    for place in (
+        *(serial.folder / "results", tmp_path / "merged", other.folder / "results"),
+        *(",".join(places), f"file://{tmp_path / 'store'}"),
+    ):
+        target = tmp_path / "out" / str(len(records))
+        shown("export", place, "--format", "csv", "-o", target)
+        cells.add((target / "cells.csv").read_bytes())
+        records.append(hashes(results_at(str(place), pytest.fail)))
+    assert len(cells) == 1
+    assert all(each == records[0] for each in records)
+
+
+def test_two_studies_of_one_name_and_two_records_of_one_trial_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    store = str(tmp_path / "store")
+    users = [User(tmp_path / name, store) for name in ("one", "two", "three")]
+    users[0].run()
+    users[1].run(TEXT.replace("1GiB", "2GiB"))
+    users[2].run(TEXT.replace('"tiny"', '"another"'))
+    for each in users:
+        publish(each.results)
+    places = [str(each.folder / "results") for each in users]
+
+    said = str(refusal("merge", places[0], places[1], tmp_path / "into"))
+
+    assert 'another study called "tiny"' in said
+    assert 'not "tiny"' in str(refusal("show", f"{places[0]},{places[2]}"))
+    assert users[0].said == users[2].said == []
+    assert 'another study called "tiny"' in users[1].said[0]  # its records are shared all the same
+    assert len([name for name in objects(store) if name.endswith(".zip")]) == 8
+    assert "another, tiny" in str(refusal("show", f"file://{store}"))
+    assert shown("show", f"file://{store}#another")
+
+    (attempt,) = users[0].results.store.attempts(users[0].key[0])
+    again = User(tmp_path / "again", str(tmp_path / "other-store"))
+    again.run()
+    attempt.write_result(attempt.read_result().model_copy(update={"phases_ns": {"measure": 1}}))
+    assert "differs from the record of the same trial" in str(
+        refusal("merge", places[0], again.folder / "results", tmp_path / "into2")
+    )
+    for bad in ("0/2", "3/2", "half"):
+        assert "no part of a study" in str(refusal("run", users[0].folder / "tiny.toml", "--shard", bad))
+
+
+def test_the_store_of_the_configuration_file_is_used_and_a_mistake_in_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert shared_store(None, pytest.fail) is None
+    (tmp_path / "strata").mkdir()
+    file = tmp_path / "strata/config.toml"
+    file.write_text(f'store = "{tmp_path}/there"\nstore_traces = true\n')
+
+    found = shared_store(None, pytest.fail)
+
+    assert found is not None
+    assert (found.url, found.traces) == (f"{tmp_path}/there", True)
+    assert shared_store("none", pytest.fail) is None
+    for text in ("store = 1\n", 'stoer = "x"\n', "store ="):
+        file.write_text(text)
+        with pytest.raises(ToolError, match=r"config\.toml"):
+            shared_store(None, pytest.fail)
+    with pytest.raises(ResultError, match="nfs"):
+        SharedStore("nfs://host/x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store that a user shares: of an option, else of the configuration file."""
+"""Stores that users share, by an option or their configuration file, and results in several places."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from typing import Final
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from strata.errors import ToolError
-from strata.results.shared import SharedStore
+from strata.errors import ResultError, ToolError
+from strata.lab.cache import cache_root
+from strata.plan.model import canonical_json, sha256_hex
+from strata.results.merged import merge
+from strata.results.shared import SharedStore, is_url
+from strata.results.store import ResultsFolder
+from strata.words import counted
 
 NO_STORE: Final = "none"
 
@@ -55,3 +60,62 @@ def shared_store(url: str | None, say: Callable[[str], None]) -> SharedStore | N
 
 def _absolute(url: str) -> str:
     return url if "://" in url else str(Path(url).expanduser().absolute())
+
+
+def publish(folder: ResultsFolder) -> None:
+    """Tell the shared store which of its records are those of the study, for whoever reads it there."""
+    if (shared := folder.store.shared) is None:
+        return
+    records = [reading.record for reading in folder.readings() if reading.record and reading.usable]
+    labs = {each.spec_sha256: each.fingerprint for each in records if each.time_domain == "virtual"}
+    shared.named(folder.study(), labs)
+
+
+def results_at(place: str, say: Callable[[str], None]) -> Path:
+    """The results folder of this name.
+
+    Of several, with commas between them, and of stores (``URL``, or ``URL#STUDY`` where it has several
+    studies) it is a folder of the cache that has what all of them have.
+
+    Raises ResultError if they have no results, or those of several studies.
+    """
+    names = [place] if Path(place).exists() else place.split(",")
+    if len(names) == 1 and not _is_store(place):
+        return Path(place)
+    named = [name if is_url(name) else str(Path(name).absolute()) for name in names]
+    sources = [_taken(each, say) if _is_store(each) else ResultsFolder.open(Path(each)) for each in named]
+    into = _cached("merged", [sources[0].name, *named])
+    for each in merge(sources, into, keep=False).unreadable:
+        say(f"left out: {each}")
+    return into.path
+
+
+def _is_store(place: str) -> bool:
+    """Whether it is a URL, or a folder that a store is in."""
+    folder = Path(place.partition("#")[0])
+    return is_url(place) or all((folder / name).is_dir() for name in ("studies", "records"))
+
+
+def _taken(url: str, say: Callable[[str], None]) -> ResultsFolder:
+    """The results of a store's study."""
+    place, _, name = url.partition("#")
+    shared = SharedStore(place, say=say)
+    names = shared.studies()
+    if not name and len(names) == 1:
+        (name,) = names
+    stored = shared.get_study(name) if name in names else None
+    if stored is None:
+        there = f"there are: {', '.join(names)}" if names else "run one with --store"
+        cause = (
+            f'the store has no study "{name}"' if name else f"the store has {counted(len(names), 'study')}"
+        )
+        raise ResultError(cause, place=place, remedy=f"{there}; choose by URL#NAME")
+    folder = _cached("taken", [place, name], shared)
+    with folder.lock():
+        folder.write_study(stored.study)
+        folder.store.ask(stored.labs.items())
+    return folder
+
+
+def _cached(kind: str, names: list[str], shared: SharedStore | None = None) -> ResultsFolder:
+    return ResultsFolder(cache_root() / kind / sha256_hex(canonical_json(names))[:32], shared=shared)

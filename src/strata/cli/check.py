@@ -11,9 +11,10 @@ import typer
 
 from strata.actions.check import CheckedStudy, check_files
 from strata.cli.output import print_json
-from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
+from strata.cli.parameters import WHOLE, AtScale, AtShard, argument, asked_scale, asked_shard, option
 from strata.errors import DiagnosticsError, StrataError
 from strata.execution.estimate import Estimate
+from strata.execution.schedule import chosen_trials
 from strata.lab.limits import lies_on_disk
 from strata.model.find import find_of
 from strata.model.trial import CellKey
@@ -27,6 +28,7 @@ _LONGEST: Final = 3
 def check(
     study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
     scale: AtScale = WHOLE,
+    shard: AtShard = None,
     as_json: Annotated[bool, option("The studies and the mistakes, by their files.", "--json")] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
@@ -39,8 +41,10 @@ def check(
         strata check studies/quickstart.toml
         strata check studies
         strata check studies/showcase.toml --scale 10%
+        strata check studies/showcase.toml --shard 2/3
         strata check studies/quickstart.toml --json | jq -r '.mistakes[][].remedy'
     """
+    part = asked_shard(shard)
     found = check_files(study, asked_scale(scale))
     errors = [each for each in found.values() if isinstance(each, StrataError)]
     if as_json:
@@ -53,6 +57,9 @@ def check(
     else:
         for file, each in found.items():
             _print(file, each, in_full=not study.is_dir())
+            if part is not None and isinstance(each, CheckedStudy):
+                keys = chosen_trials(each.study, None, part).keys
+                print(f"  part {part}: {counted(len(keys), 'trial')}: {', '.join(sorted(map(str, keys)))}")
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 

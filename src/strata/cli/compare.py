@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from strata.cli.output import print_json, print_text, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, argument, option
+from strata.cli.parameters import AsJson, AsMarkdown, argument, option, results_path
 from strata.printable import printable
 from strata.report.comparison import pair_blocks
 from strata.report.document import Document, markdown_of
@@ -120,8 +120,8 @@ def _named(word: str) -> tuple[Path, str | None]:
     """The folder and the stack of ``RESULTS:STACK``. An existing path with a colon is a folder."""
     folder, colon, stack = word.rpartition(":")
     if not colon or not folder or "/" in stack or Path(word).exists():
-        return Path(word), None
-    return Path(folder), stack
+        return results_path(word), None
+    return results_path(folder), stack
 
 
 def _renaming(text: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from strata.errors import StrataError
 from strata.runners.name import RunnerName
 
 if TYPE_CHECKING:
+    from strata.execution.schedule import Shard
     from strata.model.study import Study
     from strata.model.trial import CellKey
 
@@ -132,9 +133,20 @@ def literal(text: str) -> str:
     return escape(text)
 
 
-def argument(text: str, metavar: str) -> Any:
+def results_path(place: str) -> Path:
+    """A results folder; of several, or of a store, one that has what all have."""
+    if not any(mark in place for mark in (",", "://", "#")) and not (Path(place) / "studies").is_dir():
+        return Path(place)
+    from strata.actions.sharing import results_at  # noqa: PLC0415  few need it
+    from strata.cli.output import listener  # noqa: PLC0415
+
+    return results_at(place, listener().warn)
+
+
+def argument(text: str, metavar: str, **more: Any) -> Any:
     """An argument with its help text; a study may also be a bundled one's name."""
-    more: dict[str, Any] = {"parser": study_path} if "STUDY" in metavar else {}
+    if "STUDY" in metavar:
+        more["parser"] = study_path
     completer = COMPLETERS.get(metavar)
     return typer.Argument(help=literal(text), metavar=metavar, autocompletion=completer, **more)
 
@@ -149,6 +161,20 @@ def option(
     return typer.Option(*names, help=literal(text), metavar=metavar, autocompletion=completer, **more)
 
 
+def asked_shard(text: str | None) -> Shard | None:
+    """The part that ``i/n`` names. Raises StudyError."""
+    if text is None:
+        return None
+    from strata.errors import StudyError  # noqa: PLC0415
+    from strata.execution.schedule import Shard  # noqa: PLC0415
+
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return Shard(int(number), int(count))
+    remedy = "write for example 2/3: the second of three parts"
+    raise StudyError(f'"{text}" is no part of a study', place="--shard", remedy=remedy)
+
+
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
     """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
     from strata.diagnostics.names import require_known  # noqa: PLC0415  the map of commands needs no pydantic
@@ -158,7 +184,14 @@ def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
 
 
 StudyFile = Annotated[Path, argument("A study file.", "STUDY")]
-FromResults = Annotated[Path, argument("Folder that `strata run` wrote.", "RESULTS")]
+FromResults = Annotated[
+    Path,
+    argument(
+        "Folder that `strata run` wrote; several with commas, or a store's URL.",
+        "RESULTS",
+        parser=results_path,
+    ),
+]
 OnlyStacks = Annotated[list[str] | None, option("Only this stack; may be repeated.", "NAME")]
 OnRunner = Annotated[RunnerName, option("In the lab, or on this machine.")]
 Scratch = Annotated[Path | None, option("Host: folder for the files behind loop devices.", "DIR")]
@@ -172,6 +205,9 @@ AtScale = Annotated[
 ]
 Musts = Annotated[
     list[str] | None, option("Require this capability, such as disk-loss; may be repeated.", "--must", "NAME")
+]
+AtShard = Annotated[
+    str | None, option("This part of the trials, such as 2/3; `strata merge` joins the parts.", "PART/PARTS")
 ]
 AtStore = Annotated[
     str | None, option("Shared store of records: a folder or URL. Default: the configured one.", "URL")

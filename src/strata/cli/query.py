@@ -35,7 +35,7 @@ def query(
         described = [
             (name, column.key, column.sql_type, column.meaning)
             for name, table in TABLES.items()
-            for column in table.columns
+            for column in table.columns_of(folder.study())
         ]
         answer = Table(heads, described)
     elif sql is None:

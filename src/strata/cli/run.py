@@ -22,12 +22,14 @@ from strata.cli.parameters import (
     WHOLE,
     AsJson,
     AtScale,
+    AtShard,
     AtStore,
     Jobs,
     OnRunner,
     Scratch,
     StudyFile,
     asked_scale,
+    asked_shard,
     option,
 )
 from strata.errors import StudyError
@@ -86,6 +88,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     allow_commands: AllowCommands = False,
     allow_containers: AllowContainers = False,
     store: AtStore = None,
+    shard: AtShard = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or what is missing of its results.
@@ -96,12 +99,11 @@ def run(  # noqa: PLR0917  typer makes options of them
     Examples:
         strata run studies/quickstart.toml
         strata run studies/quickstart.toml --trial 'ext4.*'
-        strata run studies/quickstart.toml --scale 10%
         strata run studies/quickstart.toml --store ssh://host/srv/strata
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    share = asked_scale(scale)
+    share, part = asked_scale(scale), asked_shard(shard)
     allowed = {"commands": allow_commands, "containers": allow_containers}
     read, needed = running.readied(study, runner, share, allowed, listener())
     words = [*consent().words(), *([] if share == 1 else ["--scale", scale]), *needed]
@@ -113,12 +115,12 @@ def run(  # noqa: PLR0917  typer makes options of them
     )
     notes().print(_begun(read, runner, place), markup=False, soft_wrap=True)
     ran = running.carry_out(
-        *(read, place, carrier, listener(), jobs, trial),
+        *(read, place, carrier, listener(), jobs, trial, store),
         # Reports name the command, without this machine's paths, so that they are the same everywhere.
         command=shlex.join(["strata", "run", study.name, *words]),
         fresh=fresh,
         retries=retries_disturbed,
-        store=store,
+        shard=part,
     )
     if not ran.survived:
         warnings().print("Interrupted; the findings are kept, and the same command goes on.")
@@ -127,7 +129,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, ran, place, _again(study, words, {**given, **limits, "store": store}))
+        _conclude(read, ran, place, _again(study, words, {**given, **limits, "store": store, "shard": shard}))
     raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
 
 

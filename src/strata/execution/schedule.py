@@ -6,7 +6,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strata.devices.device import Device
 from strata.errors import RunError
@@ -14,6 +14,7 @@ from strata.model.study import Study
 from strata.model.study_record import StudyRecord
 from strata.model.trial import CellKey, TrialKey
 from strata.model.warning import UNDISTURBED
+from strata.plan.aspects.restart import parts_of
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
@@ -101,15 +102,18 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class ChosenTrials:
-    """The trials of a run, and of these searches every probe that they come to."""
+    """The trials of a run, and of these searches every probe that they come to; ``part``: of a shard's."""
 
     only: str | None
     keys: frozenset[TrialKey]
+    part: frozenset[TrialKey] | None = None
 
     def __contains__(self, key: object) -> bool:
         if key in self.keys:
             return True
-        return isinstance(key, TrialKey) and key.rate is not None and _matches(key, self.only)
+        if not isinstance(key, TrialKey) or key.rate is None or not _matches(key, self.only):
+            return False
+        return self.part is None or key.search in self.part
 
 
 def _matches(key: TrialKey, only: str | None) -> bool:
@@ -117,13 +121,46 @@ def _matches(key: TrialKey, only: str | None) -> bool:
     return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in {key, key.search})
 
 
-def chosen_trials(study: Study, only: str | None) -> ChosenTrials:
-    """The trials whose ids match the glob ``only``; all for None.
+class Shard(NamedTuple):
+    """Part ``number``, from 1 on, of the ``parts`` into which the trials of a study are divided."""
+
+    number: int
+    parts: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.parts}"
+
+    def of(self, study: Study) -> frozenset[TrialKey]:
+        """Its trials, and searches in place of their probes.
+
+        Trials that share prepared disks stay together, and so do blocks on a host, where stacks meet the same
+        disturbances. The division is a function of the study alone.
+        """
+        groups: dict[object, list[TrialKey]] = {}
+        for trial in runnable_trials(study):
+            group: object = (trial.workload, trial.seed) if study.is_on_host else trial.key.search
+            if study.prepare == "once" and (parts := parts_of(compile_trial(study, *trial.key))):
+                group = sha256_hex(parts[0].to_json())
+            groups.setdefault(group, []).append(trial.key.search)
+        mine = list(groups.values())[self.number - 1 :: self.parts]
+        return frozenset(key for group in mine for key in group)
+
+
+def chosen_trials(study: Study, only: str | None, shard: Shard | None = None) -> ChosenTrials:
+    """The trials whose ids match the glob ``only``, all for None; of these the ones in a shard.
 
     Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
-    chosen = ChosenTrials(only, frozenset(key for key in keys if _matches(key, only)))
+    part = None if shard is None else shard.of(study)
+    matching = frozenset(key for key in keys if _matches(key, only))
+    if part is None or not matching:
+        chosen = ChosenTrials(only, matching)
+    else:
+        chosen = ChosenTrials(only, frozenset(key for key in matching if key.search in part), part)
+    if not chosen.keys and matching:
+        remedy = f"{len(matching)} trials match; give fewer parts"
+        raise RunError(f"part {shard} has no trial", place="--shard", remedy=remedy)
     if not chosen.keys:
         for cell, why in skipped(study).items():
             if is_chosen(study, cell, only):

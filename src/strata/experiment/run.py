@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +17,10 @@ from strata.execution.display import Display
 from strata.execution.pool import Labs, LocalPool, lab_bytes, pool_of, stopped_by_signals
 from strata.execution.schedule import (
     RETRIES,
+    ChosenTrials,
     PlannedTrial,
     Schedule,
+    Shard,
     chosen_trials,
     disturbance_of,
     disturbed_attempts,
@@ -82,6 +84,7 @@ def run_study(
     fresh: bool = False,  # run also trials that have a valid result
     retries: int = RETRIES,  # the most times that a disturbed trial is measured again
     command: str = "",  # the command that reproduces the results, for the report
+    shard: Shard | None = None,  # this part of the trials alone; no seeds are added, either
 ) -> RunSummary:
     """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
@@ -95,7 +98,7 @@ def run_study(
     """
     started_s = time.monotonic()
     folder = results if isinstance(results, ResultsFolder) else ResultsFolder(results)
-    chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
+    chosen = chosen_trials(with_all_seeds(study), only, shard)  # before a folder is made, in case of an error
     rounds = _Rounds(folder, runner, chosen, only, fresh, retries, command)
     with folder.lock():
         schedule = rounds.first(study)
@@ -149,7 +152,7 @@ class _Rounds:
 
     folder: ResultsFolder
     runner: Runner
-    chosen: Container[TrialKey]
+    chosen: ChosenTrials
     only: str | None = None
     fresh: bool = False
     retries: int = RETRIES
@@ -173,7 +176,7 @@ class _Rounds:
     def next(self, schedule: Schedule, done: Collection[TrialKey]) -> Schedule | None:
         """The round after ``schedule``, given the trials that were carried out; None after the last."""
         self._done.update(done)
-        return self._following(schedule, adds_seeds=self.only is None)
+        return self._following(schedule, adds_seeds=self.only is None and self.chosen.part is None)
 
     def conclude(self, schedule: Schedule, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
         """State in study.json the cells that were given up, and those less precise than the study asks.

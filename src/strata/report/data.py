@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 from strata.advice.asked import answer_of
 from strata.advice.model import Advice
 from strata.errors import ResultError
+from strata.model.matrix import Factor
 from strata.report.advice_text import lead
 from strata.report.answer import objections
 from strata.report.effects import effects_views
@@ -20,6 +21,7 @@ from strata.report.wording import picked
 from strata.results.capabilities import Capabilities
 from strata.results.counts import every_metric
 from strata.results.events import Sample, read_events
+from strata.results.record import StudySnapshot
 from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Interval
@@ -61,9 +63,45 @@ class DataTable:
     rows: _Rows
     is_exported: bool = True
 
+    def columns_of(self, snapshot: StudySnapshot) -> tuple[Column, ...]:
+        """The columns, and one for each factor of the study's matrix."""
+        names = {each.key for each in self.columns}
+        return (*self.columns, *(_factor(each, names) for each in snapshot.matrix.factors.values()))
+
     def of(self, results: StudyResults, asked: Advice | None = None) -> Table:
         """The table of these results; ``asked`` is the answer to what the study asks."""
-        return Table(self.columns, [*self.rows(results, asked)])
+        return self.made(results, self.rows(results, asked))
+
+    def made(self, results: StudyResults, rows: Iterable[Row]) -> Table:
+        """The table of these rows, with the level of each factor; empty where one does not concern a row."""
+        snapshot, names = results.snapshot, [each.key for each in self.columns]
+        if not (factors := snapshot.matrix.factors):
+            return Table(self.columns, [*rows])
+        cells = {str(key): key.cell for key in snapshot.trials}  # of a probe the workload has another name
+        complete = []
+        for row in rows:
+            named = dict(zip(names, row, strict=True))
+            cell = cells[named["trial"]] if "trial" in named else (named["stack"], named["workload"])
+            levels = snapshot.matrix.levels_of(*cell)
+            complete.append((*row, *(_level(each, levels.get(name)) for name, each in factors.items())))
+        return Table(self.columns_of(snapshot), complete)
+
+
+def _level(factor: Factor, name: str | None) -> float | str | None:
+    if name is None:
+        return None
+    level = factor.level(name)
+    return level.number if factor.is_number else level.text
+
+
+def _factor(factor: Factor, names: Collection[str]) -> Column:
+    key = factor.name.replace("-", "_")
+    unit = f", in {factor.unit}" if factor.unit not in {None, "", "1"} else ""
+    return Column(
+        f"factor_{key}" if key in names else key,
+        "1" if factor.is_number else "text",
+        meaning=f"the level of the matrix's factor {factor.name}{unit}; empty where it does not matter",
+    )
 
 
 def _of_readings(rows: Callable[[Reading], Iterable[Row]]) -> _Rows:
@@ -260,7 +298,7 @@ TABLES: Final[Mapping[str, DataTable]] = {
 
 def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advice | None = None) -> Table:
     """The cells of these metrics, by default of all; ``asked`` is the answer to what the study asks."""
-    return Table(TABLES["cells"].columns, [*_cell_rows(results, asked, names)])
+    return TABLES["cells"].made(results, _cell_rows(results, asked, names))
 
 
 def trial_metrics(study: str, reading: Reading) -> Table:
@@ -295,7 +333,7 @@ def study_data(
         ],
         **{name: objects(table) for name, table in tables.items()},
         "columns": {
-            name: {column.key: column.meaning for column in table.columns} for name, table in exported.items()
+            name: {column.key: column.meaning for column in table.columns} for name, table in tables.items()
         },
         "effects": effects_views(results),
         "searches": results.searches,

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from strata.diagnostics.names import KebabName
+from strata.errors import ResultError
 from strata.model.metric import Metric
 from strata.model.step import Phase
 from strata.model.study_record import StudyRecord
@@ -394,3 +395,43 @@ class StudySnapshot(StudyRecord):
             if named.stack not in self.stacks or named.workload not in self.workloads:
                 raise ValueError(f"{named} is of no stack and workload of the study")
         return self
+
+
+def joined(one: StudySnapshot, two: StudySnapshot, places: tuple[object, object]) -> StudySnapshot:
+    """The study with the trials and seeds of both. Raises ResultError if they are not of one study."""
+    if (cause := _another(one, two, places[0])) is not None:
+        remedy = "only results of one study are merged; give one of the two another name"
+        raise ResultError(cause, place=str(places[1]), remedy=remedy)
+    both, trials = (one, two), {**one.trials, **two.trials}
+    run = {key.cell for key in trials}
+    workloads = dict.fromkeys([*one.added_seeds, *two.added_seeds])
+    return one.model_copy(
+        update={
+            "trials": trials,
+            "seeds": _union(each.seeds for each in both),
+            "added_seeds": {
+                name: _union(each.added_seeds.get(name, ()) for each in both) for name in workloads
+            },
+            "skipped": {cell: why for each in both for cell, why in each.skipped.items() if cell not in run},
+            "given_up": {**one.given_up, **two.given_up},
+            "not_converged": {},  # it was judged by a part of the results
+        }
+    )
+
+
+def _another(one: StudySnapshot, two: StudySnapshot, place: object) -> str | None:
+    """Why the second is another study than the first, which is at the place."""
+    if one.name != two.name:
+        return f'it has the study "{two.name}", not "{one.name}" as {place}'
+    if one.time_domain != two.time_domain:
+        return f"it has results in {two.time_domain} time, {place} in {one.time_domain} time"
+    if not (common := one.trials.keys() & two.trials.keys()):
+        return f'it has another study called "{two.name}" than {place}: no trial in common'
+    differing = sorted(str(key) for key in common if one.trials[key] != two.trials[key])
+    if differing:
+        return f'it has another study called "{two.name}" than {place}: {differing[0]} is another trial there'
+    return None
+
+
+def _union(several: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(seed for each in several for seed in each))

@@ -3,7 +3,7 @@
 
     URL/records/<identity>/<lab>.zip       an attempt: its record, plan, events and console
     URL/records/<identity>/<lab>.parquet   its trace, on request
-    URL/studies/<name>.json                what `study.json` was when the study was run
+    URL/studies/<name>.json                the study.json of a run, and the lab of each of its records
 
 ``lab`` is the hash of the fingerprint. A lab trial is a function of its identity and fingerprint, so whoever
 measures it first serves all others, and a second record of the same that differs is an error. What a store
@@ -16,18 +16,20 @@ import io
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel, ValidationError
+
 from strata.errors import ResultError, StrataError
 from strata.files import read_plain
 from strata.plan.model import canonical_json, sha256_hex
 from strata.results.reading import Sealed, unsealed
-from strata.results.record import Fingerprint
+from strata.results.record import Fingerprint, StudySnapshot, joined
 
 _RESULT: Final = "result.json"
 _EVENTS: Final = "events.jsonl"
@@ -41,6 +43,13 @@ _WHOLE: Final = ("s3", "s3a", "gs", "gcs", "memory")  # an object appears when i
 
 class StoreError(ResultError):
     """A store that cannot be reached, or may not be used: not the fault of one record."""
+
+
+class StoredStudy(BaseModel):
+    """A study in a store: the state of its results, and for each identity what measured it."""
+
+    study: StudySnapshot
+    labs: dict[str, Fingerprint]
 
 
 def is_url(place: str | Path) -> bool:
@@ -142,6 +151,43 @@ class SharedStore:
                 remedy="a lab trial has one: run it once more (--fresh), and remove the one that differs",
             )
         return True
+
+    def studies(self) -> list[str]:
+        """The names of the studies that were run with the store."""
+        files, root = self._opened
+        with self._explained(self._place("studies"), "list the store"):
+            files.invalidate_cache()
+            try:
+                found = files.ls(f"{root}/studies", detail=False)
+            except FileNotFoundError:
+                return []
+            return sorted(each.rpartition("/")[2].removesuffix(".json") for each in found)
+
+    def get_study(self, name: str) -> StoredStudy | None:
+        place = f"studies/{name}.json"
+        content = self._read(place)
+        try:
+            return None if content is None else StoredStudy.model_validate_json(content)
+        except ValidationError as error:
+            cause = "the study is damaged, or of another version"
+            raise ResultError(
+                cause, place=self._place(place), remedy="run it again with this store"
+            ) from error
+
+    def put_study(self, study: StudySnapshot, labs: Mapping[str, Fingerprint]) -> None:
+        """Name the records of a study. Raises ResultError if the store has another one of its name."""
+        there = self.get_study(study.name)
+        if there is not None:
+            study = joined(there.study, study, (self._place(f"studies/{study.name}.json"), "this run"))
+            labs = {**there.labs, **labs}
+        kept = StoredStudy(study=study, labs=dict(labs))
+        self._write(f"studies/{study.name}.json", kept.model_dump_json().encode())
+
+    def named(self, study: StudySnapshot, labs: Mapping[str, Fingerprint]) -> None:
+        """`put_study`; what goes wrong is said."""
+        with self._going_on("filled"):
+            if labs and not self._gone:
+                self.put_study(study, labs)
 
     def fetched(
         self, identity: str, fingerprint: Fingerprint, keep: Callable[[dict[str, bytes]], object]
