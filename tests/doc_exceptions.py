@@ -87,7 +87,6 @@ INSTEAD: Final = {
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
-    "strata run gate.toml": Stand(more=("--trial", "*.commits.s1")),
     "strata capabilities guests.toml": Stand(more=("--stack", "lvm", "--results", "probed")),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.

@@ -19,7 +19,7 @@ SMALL: Final = {
     "sysbench-fileio": 'preset = "random-mix-4k-fsync"\nsize = "16MiB"\nfiles = 16\nduration = "2s"',
     "bonnie": 'size = "128MiB"\nchunk = "64KiB"\nbyte_size = "0B"\nseeks = 128\nfiles = 1024',
     "tree": 'members = ["linux-*/mm"]',
-    "filesystem-life": 'members = ["linux-*/mm"]',
+    "filesystem-life": 'members = ["linux-*/ipc"]',
     "load": (
         'personality = "varmail"\nfiles = 200\nthreads = 8\ndeletes = "next"\nwarmup = "1s"\nduration = "2s"'
     ),

@@ -29,11 +29,11 @@ STEPS = (
         "volume", "zfs create -V 256M pool/volume && cd /dev/zvol/pool && ls volume && ls -d /sys/block/zd*"
     ),
     shell_step(
-        "files", f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --io_size=16M {FIO}"
+        "files", f"fio --name=f --directory=${{mount}} --size=16M --rw=randrw --bs=8k --io_size=8M {FIO}"
     ),
     shell_step(
         "blocks",
-        "fio --name=b --filename=/dev/zvol/pool/volume --size=64M --rw=randwrite --bs=16k --direct=1 "
+        "fio --name=b --filename=/dev/zvol/pool/volume --size=16M --rw=randwrite --bs=16k --direct=1 "
         f"--io_size=8M {FIO}",
     ),
     shell_step("content", "sha256sum ${mount}/*"),
