@@ -26,6 +26,7 @@ from strata.model.workload import Outputs, Workload
 from strata.plan.catalogue import catalogue
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]
+Golden = Callable[[str, str], None]
 Checks = Callable[[Workload, Outputs], Iterable[Check]]
 
 # The same examples in every run, however slow the machine: a failure can be looked at again.
@@ -89,6 +90,20 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with its file in tests/golden, which ``--update-golden`` rewrites."""
+
+    def compare(name: str, text: str) -> None:
+        file = Path(__file__).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            file.write_text(text, encoding="utf-8")
+        known = file.read_text(encoding="utf-8")
+        assert text == known, f"{name}: review the change, then run pytest --update-golden"
+
+    return compare
 
 
 @pytest.fixture(scope="session")

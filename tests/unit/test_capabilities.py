@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from strata.capabilities.probe import Probe, cell_of, worst_of
+from conftest import Golden
+from strata.capabilities.probe import cell_of, worst_of
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import DiskLoss, Extent, content_extent
-from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
-from strata.diagnostics.names import is_kebab
+from strata.capabilities.probes.snapshots import Clone, Send, Snapshot
 from strata.errors import StudyError
 from strata.experiment.survey import chosen_probes
 from strata.layers.vm import Vm
@@ -148,20 +150,6 @@ def test_every_disk_is_lost_in_turn_and_the_worst_verdict_counts_and_names_it(tm
     assert worst("yes", "yes", "yes") == ("yes", "any disk: yes")
 
 
-def test_a_probe_that_loses_a_disk_says_which_and_waits_for_no_suspended_pool(tmp_path: Path) -> None:
-    study = read(tmp_path, SOUND)
-    stack = replace(study.stacks["btrfs"], devices=("disk0", "disk1"))
-    plan = ProbePlan(study, stack, "disk-loss-disk1")
-
-    assert DiskLoss("disk1").prepare(plan) is None
-
-    [lost] = [at for at, step in enumerate(plan.steps) if step.stdin and "gone" in step.stdin]
-    assert plan.steps[lost].stdin == "${disk1} gone,0\n"
-    after = plan.steps[lost + 1 :]
-    assert {step.id for step in after} == set(plan.decisive)
-    assert max(step.time_limit_ns for step in after) == 300 * NS_PER_S
-
-
 def test_what_cannot_be_read_of_a_step_is_no_verdict(probe_plan: ProbePlan) -> None:
     probe = Send()
     probe.prepare(probe_plan)
@@ -180,39 +168,22 @@ def test_an_operation_that_fails_is_a_no_and_anything_else_no_verdict(probe_plan
     assert cell_of(probe_plan, probe, output(probe_plan, failed="btrfs-make")).verdict == "failed"
 
 
-def test_a_stack_that_cannot_try_says_why(tmp_path: Path) -> None:
+def test_every_probe_is_a_plan_that_keeps_the_rules_or_says_why_not(tmp_path: Path, golden: Golden) -> None:
     study = read(tmp_path, SOUND)
-
-    why = RestoreLatest().prepare(ProbePlan(study, study.stacks["ext4"], "restore-latest"))
-
-    assert why == "no layer of the stack takes snapshots"
-
-
-@pytest.mark.parametrize("stack", ["ext4", "btrfs"])
-@pytest.mark.parametrize("kind", PROBES, ids=lambda kind: kind.name)
-def test_every_probe_is_a_plan_that_keeps_the_rules_or_says_why_not(
-    kind: type[Probe], stack: str, tmp_path: Path
-) -> None:
-    study = read(tmp_path, SOUND)
-    probe = kind()
-    probe_plan = probe.resized(ProbePlan(study, study.stacks[stack], kind.name))
-
-    why = probe.prepare(probe_plan)
-
-    assert is_kebab(kind.name)
-    assert kind.question.endswith("?")
-    if why is None:
-        plan = probe_plan.plan()  # checks it
-        assert plan.trial.workload == kind.name
-    else:
-        assert not why.endswith(".")
-
-
-def test_an_unknown_probe_is_refused_with_the_nearest() -> None:
-    with pytest.raises(StudyError) as caught:
+    lines = []
+    for probe, stack in product([*(kind() for kind in PROBES), DiskLoss("disk1")], ("ext4", "btrfs")):
+        plan = probe.resized(ProbePlan(study, study.stacks[stack], probe.name))
+        why = probe.prepare(plan)
+        lines += ["", f"# {probe.name} on {stack}: {why or 'tried'}"]
+        steps = () if why else plan.plan().steps  # checks it
+        for step in steps:
+            more = f" <<< {step.stdin.strip()!r}" if step.stdin else ""
+            limit = f"{step.time_limit_ns // NS_PER_S} s"
+            lines.append(f"{step.id} ({limit}): {shlex.join(step.argv)}{more}")
+        lines.append(f"decisive: {', '.join(plan.decisive)}")
+    golden("probes.txt", "\n".join([*lines, ""]))
+    with pytest.raises(StudyError, match="there is no probe"):
         chosen_probes(["snapshoot"])
-
-    assert 'did you mean "snapshot"' in (caught.value.remedy or "")
 
 
 def test_the_matrix_has_a_row_for_every_probe_and_a_column_for_every_stack() -> None:

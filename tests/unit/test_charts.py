@@ -7,17 +7,19 @@ import itertools
 import math
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
+from conftest import Golden
 from strata.model.histogram import empty_histogram, encode, record
 from strata.report import charts, svg
 from strata.report.charts import Piece, account_words, over_time
 from strata.report.palette import PARTS, stack_colours
-from strata.report.xy import BANDS_MAX, HALF_PX, Axis, Line, tick_text, xy_chart
+from strata.report.xy import BANDS_MAX, HALF_PX, Axis, Line, xy_chart
 from strata.results.record import Throughput
 from strata.statistics import curve as times
 from strata.statistics.curve import CURVE, HistogramShape, percentile_band, shape_of
@@ -34,19 +36,6 @@ def parsed(drawing: svg.Drawing) -> ET.Element:
     return ET.fromstring(drawing.svg)
 
 
-def texts(drawing: svg.Drawing) -> list[str]:
-    return [each.text or "" for each in parsed(drawing).iter("text")]
-
-
-def group_of(drawing: svg.Drawing, stack: str) -> ET.Element:
-    (found,) = (each for each in parsed(drawing).iter("g") if each.get("data-stack") == stack)
-    return found
-
-
-def lines_of(drawing: svg.Drawing, stack: str) -> list[ET.Element]:
-    return [path for path in group_of(drawing, stack).iter("path") if path.get("fill") == "none"]
-
-
 def summaries(values: dict[str, list[float]]) -> dict[str, MetricSummary]:
     return {stack: summarize(Series(dict(enumerate(each, 1)))) for stack, each in values.items()}
 
@@ -55,154 +44,9 @@ def bars_of(values: dict[str, list[float]], unit: str = "1/s") -> svg.Drawing:
     return charts.bars(summaries(values), unit, "rate", stack_colours(list(values)))
 
 
-def test_bars_show_every_stack_once_with_its_seeds_as_long_as_its_value() -> None:
-    values = {f"stack-{number}": [100.0 * number] * 3 for number in range(1, 21)}
-    drawing = bars_of(values)
-
-    lengths: list[float] = []
-    for stack in values:
-        assert texts(drawing).count(stack) == 1
-        assert f"{stack} {len(lengths) + 1}00" in drawing.alternative.replace(",", "")
-        paths = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
-        assert sum(d.endswith("h0") for d in paths) == 3
-        straight, curve = re.search(r"h([\d.]+)q([\d.]+)", " ".join(paths)).groups()  # type: ignore[union-attr]
-        lengths.append(float(straight) + float(curve))
-    assert [length / lengths[-1] for length in lengths] == pytest.approx(
-        [number / 20 for number in range(1, 21)], abs=0.001
-    )
-    assert "ms" in texts(bars_of({"a": [12.4e6]}, "ns"))
-
-
-def test_bars_can_be_drawn_of_anything() -> None:
-    for values in (
-        {"a": [0.0, 0.0, 0.0], "b": [0.0, 0.0, 0.0]},
-        {"a": [1.0], "b": [1e9]},
-        {"a": [1e-9, 2e-9, 1e-9]},
-        {"a" * 80: [1.0, 2.0, 3.0], "b": [2.0, 2.0, 2.0]},
-        {"<&\"'>": [1.0], "ä" * 60: [2.0]},
-    ):
-        drawing = bars_of(values)
-        for each in parsed(drawing).iter("text"):
-            assert -1 <= float(each.get("x", 0)) <= drawing.width_px
-        assert all(stack in drawing.alternative for stack in values)
-
-
-def test_long_names_stand_in_two_lines_or_are_shortened_in_their_middle() -> None:
-    names = [f"zfs-recordsize-{size}kib-compression-off" for size in (8, 128)]
-    shown = texts(bars_of({name: [1.0] for name in names}))
-    assert {"zfs-recordsize-", "8kib-compression-off", "128kib-compression-off"} <= set(shown)
-
-    long = "ext4_on_" + "very_" * 12 + "thin_lvm"
-    (cut,) = (each for each in parsed(bars_of({long: [1.0]})).iter("text") if "…" in (each.text or ""))
-    start, _, end = (cut.text or "").partition("…")
-    assert long.startswith(start)
-    assert long.endswith(end)
-    assert cut.find("title").text == long  # type: ignore[union-attr]
-
-
 def curve(stack: str, level_ns: float) -> Line:
     points = [(float(p), level_ns * (1 - math.log10(1 - p / 100))) for p in CURVE]
     return Line(stack, points, [(p, value * 0.9, value * 1.1) for p, value in points])
-
-
-def test_every_line_is_named_once_in_a_look_of_its_own_and_names_do_not_touch() -> None:
-    for count in (1, 3, BANDS_MAX, 20):
-        curves = [curve(f"stack-{number}", 5e6 + number * 1e4) for number in range(count)]
-        drawing = charts.latencies(curves, "latency", stack_colours([line.name for line in curves]))
-
-        heights, looks = [], set()
-        for line in curves:
-            (path,) = lines_of(drawing, line.name)
-            looks.add((path.get("stroke"), path.get("stroke-dasharray")))
-            (label,) = group_of(drawing, line.name).iter("text")
-            assert label.text == line.name
-            heights.append(float(label.get("y", 0)))
-        heights.sort()
-        assert len(looks) == count
-        assert all(after - before >= 14 for before, after in itertools.pairwise(heights))
-        assert 0 < heights[0] < heights[-1] < drawing.height_px or count == 1
-        # Of more, the bands would cover one another.
-        assert drawing.svg.count("fill-opacity") == (count if count <= BANDS_MAX else 0)
-
-
-def places(drawing: svg.Drawing, name: str) -> list[tuple[float, float]]:
-    """The places of a line's points, in pixels."""
-    (path,) = lines_of(drawing, name)
-    numbers = [float(each) for each in re.findall(r"-?(?:\d+\.?\d*|\.\d+)", path.get("d", ""))]
-    steps = zip(numbers[::2], numbers[1::2], strict=True)
-    return list(itertools.accumulate(steps, lambda at, by: (at[0] + by[0], at[1] + by[1])))
-
-
-def test_axes_place_points_by_their_kind() -> None:
-    colours = stack_colours(["a"])
-    log = Axis(kind="log")
-    decades = xy_chart([Line("a", [(1, 1), (10, 1000), (100, 10)])], log, log, "t", colours)
-    (x0, y0), (x1, y1), (x2, y2) = places(decades, "a")
-    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
-    assert (y0 - y1) == pytest.approx(3 * (y0 - y2), abs=0.3)
-
-    nines = Axis(kind="nines", low=90.0, high=99.99)
-    tails = xy_chart([Line("a", [(90, 1), (99, 3), (99.9, 2), (99.99, 4)])], nines, Axis(), "t", colours)
-    xs = [x for x, _ in places(tails, "a")]
-    steps = [after - before for before, after in itertools.pairwise(xs)]
-    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
-
-    plain = xy_chart([Line("a", [(0, 0), (3, 7), (4, 3.5)])], Axis(), Axis(), "t", colours)
-    assert "8" in texts(plain), "the largest value can be read off"
-    (x0, y0), (x1, y1), (x2, y2) = places(plain, "a")
-    assert (x1 - x0) == pytest.approx(3 * (x2 - x1), abs=0.3)
-    assert (y0 - y1) == pytest.approx(2 * (y0 - y2), abs=0.3)
-
-
-def test_a_chart_leaves_out_points_that_a_logarithmic_axis_cannot_show() -> None:
-    model, theory = Line("model", [(0.0, 1.0), (1.0, 2.0), (1e6, 1e9)]), Line("theory", [(1.0, 3.0)])
-    lines = [model, replace(theory, style="theory")]
-    x, y = Axis("requests", "log"), Axis("latency in µs", "log")
-    drawing = xy_chart(lines, x, y, "curve", stack_colours(["model", "theory"]), width=HALF_PX, legend=True)
-
-    assert {"requests", "latency in µs", "model", "theory"} <= set(texts(drawing))
-    assert len(places(drawing, "model")) == 2
-    nothing = xy_chart([Line("none", [(0.0, 1.0)])], x, y, "curve", stack_colours(["none"]))
-    assert (nothing.svg, nothing.width_px) == ("", 0)
-
-
-def test_a_chart_of_one_value_can_be_drawn() -> None:
-    for axis in (Axis(), Axis(kind="log"), Axis(low=3.0, high=3.0), Axis(unit="B/s")):
-        parsed(xy_chart([Line("a", [(3.0, 3.0)])], axis, axis, "one", stack_colours(["a"])))
-    parsed(xy_chart([Line("a", [(0.0, 0.0)])], Axis(), Axis(unit="1/s"), "zero", stack_colours(["a"])))
-
-
-def test_steps_hold_their_value_until_the_next_point_and_a_limit_spans_the_chart() -> None:
-    line = Line("a", [(0.0, 0.0), (1.0, 10.0)], style="steps")
-    drawing = xy_chart([line], Axis(), Axis(), "steps", stack_colours(["a"]), limit=5.0)
-
-    (_, y0), (x1, y1), (x2, y2) = places(drawing, "a")
-    assert y0 == y1
-    assert x1 == x2
-    (level,) = (path for path in parsed(drawing).iter("path") if path.get("stroke-dasharray") == "7 3")
-    height = float(re.match(r"M[\d.]+ ([\d.]+)", level.get("d", ""))[1])  # type: ignore[index]
-    assert height == pytest.approx((y0 + y2) / 2, abs=0.2)
-
-
-def test_an_axis_reaches_around_its_values() -> None:
-    for low, high in ((1.0, 1e9), (250.0, 260.0), (1e6, 1e6), (3e3, 3e12)):
-        ticks = svg.log_ticks(low, high)
-        assert ticks[0] <= low <= high <= ticks[-1]
-        assert 3 <= len(ticks) <= 14
-        assert ticks == sorted(set(ticks))
-        drawing = charts.latencies([Line("a", [(50.0, low), (99.0, high)])], "latency", stack_colours(["a"]))
-        assert tick_text(ticks[0]) in texts(drawing)
-    for high in (1e-6, 0.3, 1.0, 8.0, 97.0, 39_000.0, 3e12):
-        ticks = svg.linear_ticks(0, high)
-        assert 2 <= len(ticks) <= 8
-        assert ticks[0] == 0
-        assert ticks[-1] <= high * (1 + 1e-9)
-        assert f"{ticks[1]:.0e}"[0] in "125"
-
-
-def test_nothing_is_drawn_where_a_number_is_none() -> None:
-    with pytest.raises(ValueError, match="no place"):
-        svg.px(float("nan"))
 
 
 def histograms(*seeds: list[int]) -> Distribution:
@@ -260,20 +104,6 @@ def test_a_histogram_over_ratios_counts_every_value_in_its_bin() -> None:
         assert inside - 1e-9 <= share <= around + 1e-9
     assert shape.p99 is not None
     assert shape_of(histograms(values[:500])).p99 is None  # type: ignore[union-attr]
-
-
-def test_distributions_have_a_row_per_stack_and_say_their_medians() -> None:
-    shape = HistogramShape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6)
-    for count in (1, 20):
-        shapes = {f"stack-{number}": shape for number in range(count)}
-        drawing = charts.distributions(shapes, "latency", stack_colours(list(shapes)))
-        for stack in shapes:
-            assert stack in texts(drawing)
-            assert len(list(group_of(drawing, stack).iter("path"))) == 3
-            assert f"{stack} median 2.5 ms, 99th percentile 3.9 ms" in drawing.alternative
-    single = shape_of(histograms([1_000_000] * 50))
-    assert single is not None
-    parsed(charts.distributions({"a": single}, "latency", stack_colours(["a"])))
 
 
 def throughput(
@@ -335,54 +165,6 @@ def test_each_tenants_load_has_a_chart_of_its_own() -> None:
     assert [series["a"].tenant for series in found] == ["mail", "web"]
 
 
-def test_throughput_is_drawn_once_per_stack() -> None:
-    for rates, count in itertools.product(
-        ([0.0, 0.0, 0.0], [100.0, 900.0, 100.0], [1e9, 1.0, 5.0], [7.0, 7.0]), (1, 4, 5, 20)
-    ):
-        seeds = [throughput(rates), throughput(rates[::-1])]
-        series = {f"stack-{number}": times.over_time(seeds) for number in range(count)}
-        drawing = over_time(series, "throughput over time", stack_colours(list(series)))
-
-        for stack in series:
-            assert texts(drawing).count(stack) == 1
-            assert len(lines_of(drawing, stack)) == 1
-            assert group_of(drawing, stack).find("path[@fill-opacity]") is not None
-        assert {"per second", "seconds from the start of the measured window"} <= set(texts(drawing))
-
-
-def test_one_seed_has_no_band() -> None:
-    series = {"a": times.over_time([throughput([1.0, 2.0])])}
-    drawing = over_time(series, "throughput", stack_colours(["a"]))
-
-    assert "fill-opacity" not in drawing.svg
-    assert "one seed" in account_words(series)
-    assert "a 1.50 /s on average, from 1.00 /s to 2.00 /s" in drawing.alternative
-
-
-def test_stacked_bars_have_pieces_in_proportion() -> None:
-    colour, ink = PARTS["seek"], PARTS["idle"]
-    bars = {
-        stack: [Piece("seek", share, colour, ink), Piece("idle", 1 - share, ink)]
-        for stack, share in {"a": 0.25, "b": 0.5}.items()
-    }
-    for unit, factor in (("share", 1), ("ns", 1e9)):
-        scaled = {
-            stack: [replace(piece, length=piece.length * factor, ink=None) for piece in pieces]
-            for stack, pieces in bars.items()
-        }
-        drawing = charts.stacked_bars(scaled, unit, "parts")
-        for stack, pieces in bars.items():
-            boxes = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
-            widths = [float(re.search(r"h([\d.]+)v", d)[1]) for d in boxes]  # type: ignore[index]
-            assert widths[0] / sum(widths) == pytest.approx(pieces[0].length, abs=0.002)
-            starts = [float(re.match(r"M([\d.]+)", d)[1]) for d in boxes]  # type: ignore[index]
-            assert starts[1] - starts[0] == pytest.approx(widths[0], abs=0.2)
-    assert "25 %" in texts(charts.stacked_bars(bars, "share", "parts"))
-    assert "1.00 s" in texts(charts.stacked_bars(scaled, "ns", "parts"))
-    assert "seek</text>" in "".join(charts.legend({"seek": colour}, 0, 0))
-    parsed(charts.stacked_bars({"a": [Piece("seek", 0.0, colour)]}, "ns", "nothing"))
-
-
 def test_a_thinned_line_stays_within_half_a_pixel_of_its_points() -> None:
     rng = np.random.default_rng(1)
     points = [(float(x), 100 + 40 * math.sin(x / 30) + float(rng.normal(0, 0.1))) for x in range(700)]
@@ -405,3 +187,101 @@ def test_a_path_returns_to_where_it_was_drawn() -> None:
         found.append((x, y))
 
     assert found == [pytest.approx((round(a, 1), round(b, 1)), abs=1e-6) for a, b in points]
+
+
+def xy(points: Sequence[tuple[float, float]], x: Axis, y: Axis, **given: Any) -> svg.Drawing:
+    return xy_chart([Line("a", points, **given.pop("line", {}))], x, y, "t", stack_colours(["a"]), **given)
+
+
+def rated(*seeds: list[float], stacks: int = 1) -> svg.Drawing:
+    found = times.over_time([throughput(each) for each in seeds])
+    series = {f"stack-{number}": found for number in range(stacks)}
+    return over_time(series, "throughput over time", stack_colours(list(series)))
+
+
+def latencies(count: int) -> svg.Drawing:
+    curves = [curve(f"stack-{number}", 5e6 + number * 1e4) for number in range(count)]
+    return charts.latencies(curves, "latency", stack_colours([line.name for line in curves]))
+
+
+def drawings() -> Iterator[tuple[str, svg.Drawing]]:
+    """A small one of each kind and form."""
+    yield "bars in proportion", bars_of({f"stack-{n}": [100.0 * n, 101.0 * n] for n in (1, 2, 10)})
+    yield "bars of times", bars_of({"a": [12.4e6], "zfs-recordsize-128kib-compression-off": [1e6]}, "ns")
+    yield "a long name", bars_of({"ext4_on_" + "very_" * 12 + "thin_lvm": [1.0]})
+    yield "curves with their bands", latencies(3)
+    yield "curves too many for bands, with names apart", latencies(BANDS_MAX + 1)
+    yield "logarithmic axes", xy([(1, 1), (10, 1000), (100, 10)], Axis(kind="log"), Axis(kind="log"))
+    nines = Axis(kind="nines", low=90.0, high=99.99)
+    yield "an axis of nines", xy([(90, 1), (99, 3), (99.9, 2), (99.99, 4)], nines, Axis())
+    yield "plain axes", xy([(0, 0), (3, 7), (4, 3.5)], Axis(), Axis())
+    yield "steps and a limit", xy([(0, 0), (1, 10)], Axis(), Axis(), line={"style": "steps"}, limit=5.0)
+    lines = [
+        Line("model", [(0.0, 1.0), (1.0, 2.0), (1e6, 1e9)]),
+        Line("theory", [(1.0, 3.0)], style="theory"),
+    ]
+    axes, colours = (
+        (Axis("requests", "log"), Axis("latency in µs", "log")),
+        stack_colours(["model", "theory"]),
+    )
+    yield "no zero on a logarithmic axis", xy_chart(lines, *axes, "t", colours, width=HALF_PX, legend=True)
+    shapes = {name: HistogramShape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6) for name in "ab"}
+    yield "distributions", charts.distributions(shapes, "latency", stack_colours(list(shapes)))
+    yield "throughput", rated([100.0, 900.0, 100.0], [90.0, 800.0, 300.0], stacks=2)
+    yield "throughput of one seed", rated([1.0, 2.0])
+    for unit, factor in (("share", 1.0), ("ns", 1e9)):
+        pieces = {
+            stack: [
+                Piece("seek", part * factor, PARTS["seek"], PARTS["idle"]),
+                Piece("idle", (1 - part) * factor, PARTS["idle"]),
+            ]
+            for stack, part in {"a": 0.25, "b": 0.5, "none": 0.0}.items()
+        }
+        yield f"stacked bars in {unit}", charts.stacked_bars(pieces, unit, "parts")
+
+
+def test_charts_are_drawn_as_they_were_looked_at(golden: Golden) -> None:
+    lines: list[str] = []
+    for name, drawing in drawings():
+        parsed(drawing)
+        lines += [f"# {name}", drawing.alternative, drawing.svg.replace("><", ">\n<"), ""]
+    golden("charts.txt", "\n".join(lines))
+
+
+def test_anything_can_be_drawn_and_nothing_lies_outside() -> None:
+    for values in (
+        {"a": [0.0, 0.0, 0.0], "b": [0.0, 0.0, 0.0]},
+        {"a": [1.0], "b": [1e9]},
+        {"a": [1e-9, 2e-9, 1e-9]},
+        {"a" * 80: [1.0, 2.0, 3.0], "b": [2.0, 2.0, 2.0]},
+        {"<&\"'>": [1.0], "ä" * 60: [2.0]},
+    ):
+        drawing = bars_of(values)
+        for each in parsed(drawing).iter("text"):
+            assert -1 <= float(each.get("x", 0)) <= drawing.width_px
+        assert all(stack in drawing.alternative for stack in values)
+    for axis in (Axis(), Axis(kind="log"), Axis(low=3.0, high=3.0), Axis(unit="B/s")):
+        parsed(xy([(3.0, 3.0)], axis, axis))
+    parsed(xy([(0.0, 0.0)], Axis(), Axis(unit="1/s")))
+    assert xy([(0.0, 1.0)], Axis(kind="log"), Axis(kind="log")).svg == ""
+    for rates in ([0.0, 0.0, 0.0], [1e9, 1.0, 5.0], [7.0, 7.0]):
+        parsed(rated(rates, rates[::-1], stacks=20))
+    single = shape_of(histograms([1_000_000] * 50))
+    assert single is not None
+    parsed(charts.distributions({"a": single}, "latency", stack_colours(["a"])))
+    with pytest.raises(ValueError, match="no place"):
+        svg.px(float("nan"))
+
+
+def test_an_axis_reaches_around_its_values() -> None:
+    for low, high in ((1.0, 1e9), (250.0, 260.0), (1e6, 1e6), (3e3, 3e12)):
+        ticks = svg.log_ticks(low, high)
+        assert ticks[0] <= low <= high <= ticks[-1]
+        assert 3 <= len(ticks) <= 14
+        assert ticks == sorted(set(ticks))
+    for high in (1e-6, 0.3, 1.0, 8.0, 97.0, 39_000.0, 3e12):
+        ticks = svg.linear_ticks(0, high)
+        assert 2 <= len(ticks) <= 8
+        assert ticks[0] == 0
+        assert ticks[-1] <= high * (1 + 1e-9)
+        assert f"{ticks[1]:.0e}"[0] in "125"

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from execution_factory import TEXT, fake_runner, run_tiny
 from typer.testing import CliRunner, Result
 
 from command_line import shown_json
+from conftest import Golden
 from made_results import made_results
 from strata.cli import app
 from strata.errors import ResultError
@@ -48,12 +49,6 @@ def plain(*words: str) -> dict[str, Any]:
     return found
 
 
-def verdicts(found: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    return {
-        (row["cell"]["stack"], row["cell"]["workload"]): row["comparison"]["verdict"] for row in found["rows"]
-    }
-
-
 def rewrite(folder: str, trial: TrialKey, changes: Callable[[ResultRecord], dict[str, Any]]) -> None:
     """Change a result and give it the hash that is right for it."""
     attempt = ResultsFolder.open(Path(folder)).attempts(trial)[-1]
@@ -61,55 +56,69 @@ def rewrite(folder: str, trial: TrialKey, changes: Callable[[ResultRecord], dict
     attempt.write_result(record.model_copy(update=changes(record)))
 
 
-def test_a_result_compared_with_itself_is_identical_and_exactly_1(made: Made) -> None:
-    found = plain(made(), made(), "--all-metrics")
-
-    assert found["likenesses"] == {"identical": found["trials"], "the same numbers": 0, "different": 0}
-    assert {row["comparison"]["ratio"]["ratio"] for row in found["rows"]} == {1.0}
-    assert {row["comparison"]["verdict"] for row in found["rows"]} == {"equal"}
-    assert found["differences"] == found["absent"] == []
-    assert "identical byte for byte" in invoke(made(), made()).stdout
-    assert "exactly 1" in invoke(made(), made()).stdout
-
-
-def test_what_got_worse_and_better_is_found_where_it_is(made: Made) -> None:
-    after = made(gains={"ext4.mail": 0.9, "xfs.postgresql": 1.2})
-
-    found = plain(made(), after)
-
-    assert verdicts(plain(after, made()))["ext4", "mail"] == "better"
-
-    assert verdicts(found) == {
-        ("ext4", "postgresql"): "equal",
-        ("xfs", "postgresql"): "better",
-        ("btrfs", "postgresql"): "equal",
-        ("ext4", "mail"): "worse",
-        ("xfs", "mail"): "equal",
-        ("btrfs", "mail"): "equal",
-    }
-    (worse,) = [row for row in found["rows"] if row["comparison"]["verdict"] == "worse"]
-    assert worse["comparison"]["ratio"]["ratio"] == pytest.approx(0.9)
-    assert worse["second"] / worse["first"] == pytest.approx(0.9)
+MAIL = "--workload mail --stack ext4"
+# What is compared: how either side was made, and the words of the command.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "with itself": ({}, {}, f"{MAIL} --all-metrics"),
+    "worse and better": ({}, {"gains": {"ext4.mail": 0.9, "xfs.postgresql": 1.2}}, ""),
+    "the other way round": ({"gains": {"ext4.mail": 0.9}}, {}, MAIL),
+    "within the threshold": ({}, {"gains": {"ext4.mail": 0.9}}, f"{MAIL} --threshold 15%"),
+    "beyond the threshold": ({}, {"gains": {"ext4.mail": 0.98}}, f"{MAIL} --threshold 1%"),
+    "a latency that grows is worse": ({}, {"gains": {"ext4": 0.8}}, f"{MAIL} --metric latency_ns_p9?"),
+    "a cell has vanished": ({}, {"missing": [f"xfs.mail.s{seed}" for seed in range(1, 7)]}, ""),
+    "two seeds are too few": ({}, {"seeds": (1, 2), "gains": {"ext4": 0.5}}, MAIL),
+    "pairs find what their spread hides": ({"spread": 0.2}, {"spread": 0.2, "gains": {"ext4": 0.9}}, MAIL),
+    "no seed in common": ({}, {"seeds": range(11, 17), "gains": {"ext4": 0.5}}, MAIL),
+    "another name": ({}, {"stacks": ("ext4-new", "xfs", "btrfs")}, ""),
+    "another name, mapped": ({}, {"stacks": ("ext4-new", "xfs", "btrfs")}, "--map ext4=ext4-new"),
+    "a name that stands for another": ({}, {}, "--map ext4=xfs"),
+    "the geometric mean": ({}, {"gains": {"ext4.mail": 0.5, "xfs.mail": 2.0, "btrfs.mail": 2.0}}, ""),
+    "worst first": (
+        {},
+        {"gains": {"xfs.mail": 0.7, "btrfs.postgresql": 0.8, "ext4.mail": 1.3}},
+        "--worst-first",
+    ),
+    "two hosts": ({"time_domain": "wall"}, {"time_domain": "wall", "drawn": 1, "gains": {"ext4": 0.7}}, MAIL),
+}
 
 
-def test_a_latency_that_grows_is_worse_although_its_ratio_is_above_1(made: Made) -> None:
-    found = plain(made(), made(gains={"ext4": 0.8}), "--metric", "latency_ns_p9?", "--stack", "ext4")
+def facts(found: Mapping[str, Any]) -> Iterator[str]:
+    """Rows, means, likenesses and what is absent or differs."""
 
-    assert {row["comparison"]["kind"]["name"] for row in found["rows"]} == {
-        "latency_ns_p95",
-        "latency_ns_p99",
-    }
-    assert all(
-        row["comparison"]["ratio"]["ratio"] > 1.2 and row["comparison"]["verdict"] == "worse"
-        for row in found["rows"]
+    def figures(comparison: Mapping[str, Any]) -> str:
+        ratio, ends = comparison["ratio"], comparison["ratio"]["interval"] or {"low": 0, "high": 0}
+        interval = f"{ratio['ratio']:.3f} ({ends['low']:.3f} to {ends['high']:.3f})"
+        paired = "pairs" if ratio["paired"] else "seeds"
+        return f"{interval} of {ratio['n']} {paired}, gain {comparison['gain']:.3f} {comparison['verdict']}"
+
+    for row in found["rows"]:
+        cell, kind = row["cell"], row["comparison"]["kind"]["name"]
+        stacks = f"{cell['stack']}/{cell['other_stack']}"
+        values = f"{row['first']:.4g}, {row['second']:.4g}"
+        yield f"{cell['workload']} {stacks} {kind}: {values}: {figures(row['comparison'])}"
+    yield from (
+        f"{each['workload']} of {each['cells']}: {figures(each['comparison'])}" for each in found["overall"]
+    )
+    yield f"{found['trials']} pairs: {found['likenesses']}"
+    yield from (f"absent {each['what']}: {each['why']}" for each in found["absent"])
+    yield from (
+        f"{each['area']} {each['name']}: {each['first']}, {each['second']}" for each in found["differences"]
     )
 
 
-def test_the_threshold_says_what_is_of_no_consequence(made: Made) -> None:
-    after = made(gains={"ext4.mail": 0.9})
+def test_what_is_compared_and_with_which_verdict(made: Made, golden: Golden) -> None:
+    lines = []
+    for name, (first, second, words) in CASES.items():
+        lines += [f"# {name}", *facts(plain(made(**first), made(**second), *words.split())), ""]
+    results = made()
+    lines += ["# one stack with another", *facts(plain(f"{results}:ext4", f"{results}:btrfs"))]
+    golden("compare.txt", "\n".join([*lines, ""]))
 
-    assert verdicts(plain(made(), after, "--threshold", "15%"))["ext4", "mail"] == "equal"
-    assert verdicts(plain(made(), after, "--threshold", "1%"))["ext4", "mail"] == "worse"
+
+def test_the_answer_is_printed_as_text_and_markdown(made: Made) -> None:
+    assert "identical byte for byte" in invoke(made(), made()).stdout
+    assert "exactly 1" in invoke(made(), made()).stdout
+    assert "| mail | ext4 | " in invoke(made(), made(), "--markdown").stdout
 
 
 def test_mistakes_in_the_command_are_refused(made: Made) -> None:
@@ -119,6 +128,15 @@ def test_mistakes_in_the_command_are_refused(made: Made) -> None:
         ("--json", "--markdown"),
     ):
         assert invoke(made(), made(), *words).exit_code == 2, words
+    for first, more, cause, remedy in (
+        (f"{made()}:zfs", (), 'no stack "zfs"', "ext4, xfs, btrfs"),
+        (made(), ("--map", "ext4=nothing"), 'no stack and no workload "nothing"', ""),
+        (made(), ("--map", "nothing=ext4"), 'no stack and no workload "nothing"', ""),
+        (made(), ("--metric", "speed*"), "no workload has a metric", "latency_ns_p99"),
+    ):
+        with pytest.raises(ResultError, match=cause) as caught:
+            invoke(first, made(), *more)
+        assert remedy in (caught.value.remedy or "")
 
 
 def test_the_exit_code_tells_ci_what_it_asked_for(made: Made) -> None:
@@ -134,65 +152,10 @@ def test_the_exit_code_tells_ci_what_it_asked_for(made: Made) -> None:
     ):
         done = invoke(made(), slower, *asked.split())
         assert done.exit_code == code, asked
-        assert ("worse: ext4 under mail (operations_per_s 1,448 /s → 1,303 /s)" in done.stderr) is bool(
-            code
-        ), asked
-
-
-def test_a_cell_that_has_vanished_can_fail_ci(made: Made) -> None:
-    vanished = made(missing=tuple(f"xfs.mail.s{seed}" for seed in range(1, 7)))
-
-    assert invoke(made(), vanished, "--fail-on", "worse").exit_code == 0
+        assert ("worse: ext4 under mail (operations_per_s" in done.stderr) is bool(code), asked
+    vanished = made(missing=[f"xfs.mail.s{seed}" for seed in range(1, 7)])
     done = invoke(made(), vanished, "--fail-on", "missing")
-
-    assert done.exit_code == 1
-    assert "missing: xfs under mail" in done.stderr
-    assert plain(made(), vanished)["absent"] == [
-        {"what": "xfs under mail", "why": "no valid result in B (not run yet)"}
-    ]
-
-
-def test_two_seeds_are_too_few_to_decide(made: Made) -> None:
-    two = made(seeds=(1, 2), gains={"ext4": 0.5})
-
-    found = plain(made(), two)
-
-    assert set(verdicts(found).values()) == {"too few seeds"}
-    assert {row["comparison"]["ratio"]["n"] for row in found["rows"]} == {2}
-    assert invoke(made(), two, "--fail-on", "undecided").exit_code == 1
-    assert "2 of 6" in invoke(made(), two).stdout
-
-
-def test_trials_are_paired_by_their_seeds(made: Made) -> None:
-    """Without pairs the spread between seeds would hide a difference of 5 %."""
-    before, after = made(spread=0.2), made(spread=0.2, gains={"ext4": 0.9})
-
-    assert verdicts(plain(before, after))["ext4", "mail"] == "worse"
-
-
-def test_results_that_share_no_seed_are_compared_without_pairs(made: Made) -> None:
-    found = plain(made(), made(seeds=range(11, 17), gains={"ext4": 0.5}))
-
-    assert not any(row["comparison"]["ratio"]["paired"] for row in found["rows"])
-    assert verdicts(found)["ext4", "mail"] == "worse"
-    assert found["trials"] == 0
-
-
-def test_one_stack_is_compared_with_another(made: Made) -> None:
-    results = made()
-
-    found = plain(f"{results}:ext4", f"{results}:btrfs")
-
-    assert [(row["cell"]["stack"], row["cell"]["other_stack"]) for row in found["rows"]] == [
-        ("ext4", "btrfs")
-    ] * 2
-    assert all(row["comparison"]["ratio"]["ratio"] < 0.9 for row in found["rows"])
-    assert found["absent"] == []
-    [layers] = [each for each in found["differences"] if each["area"] == "stacks"]
-    assert (layers["name"], layers["first"]) == (
-        "ext4 → btrfs: layers",
-        "md · level 10 / ext4 on 4 x wd-re4-500gb",
-    )
+    assert (done.exit_code, "missing: xfs under mail" in done.stderr) == (1, True)
 
 
 def test_steps_that_follow_from_another_stack_are_one_line(tmp_path: Path) -> None:
@@ -208,71 +171,10 @@ def test_steps_that_follow_from_another_stack_are_one_line(tmp_path: Path) -> No
     assert not any(name in shown for name in steps)
 
 
-def test_the_error_about_an_unknown_stack_lists_the_known_ones(made: Made) -> None:
-    with pytest.raises(ResultError, match='no stack "zfs"') as caught:
-        invoke(f"{made()}:zfs", made())
-
-    assert caught.value.remedy == "it has ext4, xfs, btrfs"
-
-
 def test_a_folder_with_a_colon_in_its_name_is_a_folder(made: Made, tmp_path: Path) -> None:
     folder = made_results(tmp_path / "day:ext4", stacks=STACKS, workloads=WORKLOADS)
 
     assert len(plain(made(), str(folder.path))["rows"]) == 6
-
-
-def test_what_is_named_differently_is_paired_by_map(made: Made) -> None:
-    renamed = made(stacks=("ext4-new", "xfs", "btrfs"))
-
-    alone = plain(made(), renamed)
-    mapped = plain(made(), renamed, "--map", "ext4=ext4-new")
-
-    assert {each["what"]: each["why"] for each in alone["absent"]} == {
-        "the stack ext4": "only in A",
-        "the stack ext4-new": "only in B",
-    }
-    assert mapped["absent"] == []
-    assert ("ext4", "ext4-new") in {
-        (row["cell"]["stack"], row["cell"]["other_stack"]) for row in mapped["rows"]
-    }
-
-
-def test_a_name_that_stands_for_another_does_not_stand_for_itself_as_well(made: Made) -> None:
-    found = plain(made(), made(), "--map", "ext4=xfs")
-
-    assert [(row["cell"]["stack"], row["cell"]["other_stack"]) for row in found["rows"]] == [
-        ("ext4", "xfs"),
-        ("btrfs", "btrfs"),
-    ] * 2
-    assert found["absent"] == [
-        {"what": "the stack xfs", "why": "only in A"},
-        {"what": "the stack ext4", "why": "only in B"},
-    ]
-
-
-def test_a_map_of_what_is_not_there_is_refused(made: Made) -> None:
-    for renaming in ("ext4=nothing", "nothing=ext4"):
-        with pytest.raises(ResultError, match='no stack and no workload "nothing"'):
-            invoke(made(), made(), "--map", renaming)
-
-
-def test_the_error_about_an_unknown_metric_lists_the_known_ones(made: Made) -> None:
-    with pytest.raises(ResultError, match="no workload has a metric") as caught:
-        invoke(made(), made(), "--metric", "speed*")
-
-    assert "latency_ns_p99" in (caught.value.remedy or "")
-
-
-def test_the_whole_is_the_geometric_mean_of_how_much_better_the_cells_are(made: Made) -> None:
-    after = made(gains={"ext4.mail": 0.5, "xfs.mail": 2.0, "btrfs.mail": 2.0})
-
-    overall = {each["workload"]: each for each in plain(made(), after)["overall"]}
-
-    assert overall["mail"]["comparison"]["gain"] == pytest.approx(2 ** (1 / 3))
-    assert overall["postgresql"]["comparison"]["gain"] == 1.0
-    assert overall[None]["comparison"]["gain"] == pytest.approx(2 ** (1 / 6))
-    assert (overall["mail"]["cells"], overall[None]["cells"]) == (3, 6)
-    assert overall["mail"]["comparison"]["verdict"] == "better"
 
 
 def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
@@ -295,39 +197,6 @@ def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
     assert found is not None
     changes = {"value": found.value * factor, "headline": True}
     return {"metrics": (found.model_copy(update=changes),), "histograms": {}}
-
-
-def test_the_cells_are_in_the_studys_order(made: Made) -> None:
-    rows = plain(made(), made())["rows"]
-
-    assert [(row["cell"]["workload"], row["cell"]["stack"]) for row in rows] == [
-        (workload, stack) for workload in WORKLOADS for stack in STACKS
-    ]
-
-
-def test_worst_first_is_one_table_from_the_worst_on(made: Made) -> None:
-    after = made(gains={"xfs.mail": 0.7, "btrfs.postgresql": 0.8, "ext4.mail": 1.3})
-
-    rows = plain(made(), after, "--worst-first")["rows"]
-
-    assert [(row["cell"]["stack"], row["cell"]["workload"]) for row in rows[:2]] == [
-        ("xfs", "mail"),
-        ("btrfs", "postgresql"),
-    ]
-    assert (rows[-1]["cell"]["stack"], rows[-1]["cell"]["workload"]) == ("ext4", "mail")
-    assert invoke(made(), after, "--worst-first").stdout.index("xfs under mail") > 0
-
-
-def test_virtual_and_wall_time_are_never_compared(made: Made) -> None:
-    for sides in ((made(), made(time_domain="wall")), (made(time_domain="wall"), made())):
-        with pytest.raises(ResultError, match="never mixed"):
-            invoke(*sides)
-
-
-def test_two_hosts_are_compared(made: Made) -> None:
-    found = plain(made(time_domain="wall"), made(time_domain="wall", drawn=1, gains={"ext4": 0.7}))
-
-    assert verdicts(found)["ext4", "mail"] == "worse"
 
 
 def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: Path) -> None:
@@ -409,21 +278,3 @@ def test_results_on_different_processors_say_so(tmp_path: Path) -> None:
     }
     assert models == {"study": ("generic-server-2024", "free")}
     assert "processor.model" in invoke(*folders).stdout
-
-
-def test_a_terminal_of_80_columns_holds_every_table(made: Made) -> None:
-    for words in ((), ("--worst-first",), ("--all-metrics",)):
-        shown = invoke(made(), made(seeds=4, gains={"ext4": 0.9}), *words, width=80).stdout
-
-        assert all(len(line) <= 80 for line in shown.splitlines())
-        assert "undecided" in shown or "worse" in shown
-        assert "…" not in shown.replace("… and", "")
-
-
-def test_markdown_has_the_same_rows(made: Made) -> None:
-    done = invoke(made(), made(gains={"ext4.mail": 0.9}), "--markdown")
-
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| mail |")]
-    assert rows[0].startswith("| mail | ext4 | operations per second ↑ | 0.900 |")
-    assert "**worse**" in rows[0]
-    assert "No version, setting, option or plan differs" in done.stdout

@@ -253,28 +253,6 @@ def test_the_processor_takes_one_command_after_the_other() -> None:
     assert per_second(disk, WRITE, scattered(5000)) == pytest.approx(50_000, rel=0.01)
 
 
-def test_sorted_destaging_beats_the_members_own_random_writes() -> None:
-    text = driver_config(find_device(RE4), name="sda", backing_fd=3)
-    small = text.replace(f"cache_bytes={512 * MIB}", f"cache_bytes={64 * MIB}")
-    span = 1_000_000_000_000 // 4096 * 4096
-    cached, through = ModelledDisk(small), ModelledDisk(text.replace("battery=1", "battery=0"))
-    cached.closed_loop(WRITE, scattered(40_000, 1, span), BLOCK, depth=32)
-
-    with_cache = per_second(cached, WRITE, scattered(20_000, 2, span), depth=32)
-    without = per_second(through, WRITE, scattered(5000, 3, span), depth=32)
-
-    assert with_cache > 1.5 * without
-
-
-def test_a_bundled_controller_absorbs_random_writes_at_its_processor_s_rate() -> None:
-    disk = ModelledDisk(driver_config(find_device(RE4), name="sda", backing_fd=3))
-
-    trace = disk.closed_loop(WRITE, scattered(100_000, 1, 900 * GIB), BLOCK, depth=16)
-
-    assert int(trace.latency_ns.max()) < 300_000
-    assert 100_000 * S / trace.duration_ns == pytest.approx(83_333, rel=0.01)
-
-
 def test_the_members_work_is_the_controller_s() -> None:
     disk = ModelledDisk(driver_config(find_device(RE4), name="sda", backing_fd=3))
 

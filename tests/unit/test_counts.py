@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from command_line import refusal, shown, shown_json
+from command_line import shown, shown_json
 from made_results import made_results
 from present import present
 from strata.model.metric import PER_OPERATION
@@ -147,17 +147,6 @@ def test_a_count_of_0_on_both_sides_is_equal_and_not_missing(tmp_path: Path) -> 
     found = shown_json("compare", *folders, "--all-metrics", "--fail-on", "missing", "--fail-on", "changed")
 
     assert found["absent"] == []
-
-
-def test_counts_are_shown_when_they_are_asked_for(tmp_path: Path) -> None:
-    folder = made(tmp_path / "a")
-
-    assert "What one transaction cost" not in shown("show", folder)
-    assert "What one transaction cost" in shown("show", folder, "--counts")
-    assert "Flushes per operation" in shown("show", folder, "--metric", FLUSHES)
-    assert "no workload has the metric" in str(refusal("show", folder, "--metric", "flushes_per_op"))
-    rows = shown_json("query", folder, f"select value from metrics where metric = '{FLUSHES}'")["rows"]
-    assert len(rows) == 3
 
 
 def test_a_claim_can_be_about_a_count(tmp_path: Path) -> None:

@@ -54,12 +54,9 @@ def test_a_low_limit_is_raised_as_far_as_a_run_needs_it_and_an_ample_one_is_left
 @pytest.mark.parametrize(
     "words",
     [
-        ("show", "{}"),
-        ("query", "{}", "select count(*) from samples"),
         ("report", "{}", "--output", "{}.html"),
         ("export", "{}", "--output", "{}.exported"),
         ("compare", "{}:ext4", "{}:xfs"),
-        ("advise", "{}"),
     ],
 )
 def test_what_reads_results_needs_no_more_than_64_files(tmp_path: Path, words: tuple[str, ...]) -> None:

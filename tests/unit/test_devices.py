@@ -39,16 +39,7 @@ def test_an_unknown_device_gets_the_nearest_name() -> None:
     with pytest.raises(StudyError) as caught:
         find_device("wd-re4")
 
-    assert caught.value.remedy == (
-        f'did you mean "wd-re4-2tb" or "{RE4}"? Or give the path of a device file, "./wd-re4.toml"'
-    )
-
-
-def test_a_device_like_no_other_gets_all_names() -> None:
-    with pytest.raises(StudyError) as caught:
-        find_device("nope")
-
-    assert str(caught.value.remedy).endswith(f'"{RE4}"; or give the path of a device file, "./nope.toml"')
+    assert f'did you mean "wd-re4-2tb" or "{RE4}"' in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(

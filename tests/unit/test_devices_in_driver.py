@@ -11,10 +11,9 @@ import pytest
 from for_all import for_all
 from strata.datasheet.formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
 from strata.devices.device import bundled_devices, find_device
-from strata.devices.kinds.mechanism import grid_distance, mechanism
+from strata.devices.kinds.mechanism import mechanism
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
-from strata.lab.model import grid_distance as driver_grid_distance
 
 ROTATING = [name for name in bundled_devices() if find_device(name).kind == "rotating"]
 
@@ -30,10 +29,6 @@ def modelled(name: str, capacity_bytes: int | None = None, *, reads_ahead: bool 
 @for_all("capacity_bytes", [None, 1 << 20, 40 << 30, 60 << 30])
 def test_the_driver_takes_each_bundled_device(name: str, capacity_bytes: int | None) -> None:
     modelled(name, min(capacity_bytes or 1 << 60, find_device(name).capacity_bytes))
-
-
-def test_the_grid_is_that_of_the_driver() -> None:
-    assert [grid_distance(i) for i in range(400)] == [driver_grid_distance(i) for i in range(400)]
 
 
 @for_all("name", ROTATING)

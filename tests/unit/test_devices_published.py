@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from strata.devices.device import Device, device_folder, load_device
-from strata.devices.kind import PUBLISHED
 from strata.errors import DiagnosticsError
 
 RE4 = "wd-re4-500gb"
@@ -57,7 +56,3 @@ def test_a_wrong_published_figure_is_named_with_its_remedy(tmp_path: Path) -> No
         with pytest.raises(DiagnosticsError, match="mistake") as caught:
             with_published(tmp_path, line)
         assert shown in str(caught.value)
-
-
-def test_figures_have_the_units_of_data_sheets() -> None:
-    assert {figure.unit for figure in PUBLISHED.values()} == {"IOPS", "MB/s", "us", "ms", "1/s"}

@@ -29,19 +29,6 @@ def random_sectors(geometry: Geometry, count: int, seed: int) -> np.ndarray:
     return rng.integers(0, geometry.capacity_sectors - 8, count)
 
 
-def test_sequential_rate_of_each_zone() -> None:
-    for zone in (0, 1, 2):
-        for op in (READ, WRITE):
-            tracks, per_track = DRIVE.zones[zone]
-            count = 1000 * per_track // 256
-            assert count * 256 < tracks * per_track
-            sectors = DRIVE.first_sector(zone) + 256 * np.arange(count)
-            trace = ModelledDisk(DRIVE.text()).closed_loop(op, sectors, 256, depth=4)
-            window_ns = int(trace.complete_ns[-1] - trace.complete_ns[0])
-            rate = (count - 1) * 256 * 512 / window_ns * 1e9
-            assert rate == pytest.approx(DRIVE.sustained_bytes_per_s(zone), rel=0.01)
-
-
 def test_splitting_a_transfer_does_not_change_its_time() -> None:
     length = 10_000
     whole = ModelledDisk(DRIVE.text()).closed_loop(READ, [0], length, depth=1)
@@ -53,24 +40,6 @@ def test_a_sequential_read_at_depth_1_loses_a_revolution() -> None:
     """Without a cache the next sector has passed by when the command arrives."""
     trace = ModelledDisk(DRIVE.text()).closed_loop(READ, [0, 8, 16, 24], 8, depth=1)
     assert np.all(np.abs(np.diff(trace.complete_ns.astype(np.int64)) - DRIVE.rotation_ns) < 40_000)
-
-
-def test_a_deeper_queue_is_never_slower_and_a_deep_one_much_faster() -> None:
-    geometry = Geometry(window=32)
-    batches = 40
-    rates, errors = [], []
-    for depth in (1, 2, 4, 8, 16, 32):
-        trace = ModelledDisk(geometry.text()).closed_loop(
-            READ, random_sectors(geometry, 40_000, 5), 8, depth=depth
-        )
-        ends = np.sort(trace.complete_ns)[999::1000].astype(np.int64)
-        batch_rates = 1e9 * 1000 / np.diff(ends, prepend=0)
-        rates.append(batch_rates.mean())
-        errors.append(batch_rates.std(ddof=1) / batches**0.5)
-    for shallow, deep in zip(range(5), range(1, 6), strict=True):
-        noise = (errors[shallow] ** 2 + errors[deep] ** 2) ** 0.5
-        assert rates[deep] > rates[shallow] - 3 * noise
-    assert 1.8 < rates[-1] / rates[0] < 3.0  # an ideal window of 32 gains 2.0-2.4 (shared facts, disks 1.3)
 
 
 def test_a_larger_window_gains_more_from_the_same_queue() -> None:

@@ -94,18 +94,3 @@ def test_a_run_that_ended_between_two_attempts_goes_on_with_the_next(tmp_path: P
     # The new runner disturbs its first attempt as well: the third is the last that there may be.
     assert second.valid == (KEY,)
     assert verdicts(tmp_path) == ["no", "no", "yes"]
-
-
-def test_an_undisturbed_attempt_of_an_interrupted_run_is_kept(tmp_path: Path) -> None:
-    run_tiny(tmp_path, disturbed_runner(times=0), only=TRIAL)
-
-    summary = run_tiny(tmp_path, disturbed_runner(times=0), only=TRIAL)
-
-    assert summary.kept == (KEY,)
-    assert verdicts(tmp_path) == ["yes"]
-
-
-def test_results_of_a_runner_that_sees_no_machine_are_as_they_were(tmp_path: Path) -> None:
-    run_tiny(tmp_path, fake_runner(), only=TRIAL)
-
-    assert verdicts(tmp_path) == ["none"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from doc_exceptions import INSTEAD, NOT_RUN
-from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
-from doc_pages import ROOT, Page, command_of, files, pages
+from doc_folder import begins, run_page
+from doc_pages import ROOT, Page, files, pages
 from strata.cli.man import ManualPage, command_tree
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
@@ -110,15 +110,6 @@ def test_links_lead_to_files_on_a_forge_as_well(file: Path) -> None:
             assert (file.parent / path).exists(), f"{file.name}: {target}"
 
 
-def test_a_line_is_taken_apart_as_by_a_shell() -> None:
-    line = command_of("page.md", 3, '$ strata query results/x "select 1 | 2"  # a remark')
-    piped = command_of("page.md", 4, "strata trace results/x/a.b.s1 > requests.txt   # as text")
-
-    assert line.words == ("strata", "query", "results/x", "select 1 | 2")
-    assert line.text == 'strata query results/x "select 1 | 2"'
-    assert (piped.words[-1], piped.rest[:2]) == ("results/x/a.b.s1", (">", "requests.txt"))
-
-
 def test_lines_that_go_on_are_one_command_and_what_looks_like_one_elsewhere_is_found() -> None:
     page = Page(
         "page.md",
@@ -141,24 +132,6 @@ def test_what_does_not_exist_is_noticed() -> None:
     assert unknown("strata shwo RESULTS", root) == "the command shwo"
     assert unknown("strata show RESULTS --trail ID", root) == "--trail of strata show"
     assert unknown("make tset", root) == "the target tset"
-
-
-def test_a_study_that_is_cut_keeps_its_names_and_little_else() -> None:
-    study = (
-        '[study]\nseeds = [1, 2]\n[devices.a]\nsize = "1GiB"\n'
-        '[workloads.oltp]\nworkload = "pgbench"\nscale = 20\nduration = "60s"\n'
-    )
-
-    assert cut(study) == study.replace("[1, 2]", "[1]").replace("= 20", "= 1").replace('"60s"', '"1s"')
-
-
-def test_a_stand_in_keeps_what_it_does_not_replace() -> None:
-    shown = command_of("page.md", 1, "strata list devices wd-re4-500gb --json")
-    run = command_of("page.md", 2, "strata run study.toml")
-
-    assert words_of(shown) == ("list", "devices", "wd-re4-500gb", "--json", "--quick")
-    assert words_of(run) == ("run", "study.toml")
-    assert reason_not_to_run(run) is None
 
 
 def test_a_failed_or_unknown_command_is_reported_with_its_place(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Final
 
-import pytest
 from rich.console import Console
 
+from conftest import Golden
 from strata.report.document import (
     Bullets,
     Code,
@@ -46,7 +45,6 @@ from strata.report.svg import Drawing
 from strata.report.table import Table, columns
 from strata.statistics.interval import Interval
 
-FOLDER: Final = Path(__file__).parents[1] / "golden" / "documents"
 WHOLE: Final = Times(1.13, Interval(1.10, 1.16), is_named=True)
 TABLE: Final = Table(
     columns(("stack", "stack"), ("rate", "1/s"), ("to the best", "figure")),
@@ -107,12 +105,9 @@ MEDIA: Final = {
 }
 
 
-def test_each_medium_renders_every_block(pytestconfig: pytest.Config) -> None:
-    for name in MEDIA:
-        golden, shown = FOLDER / name, MEDIA[name]()
-        if pytestconfig.getoption("--update-golden"):
-            golden.write_text(shown, encoding="utf-8")
-        assert shown == golden.read_text(encoding="utf-8")
+def test_each_medium_renders_every_block(golden: Golden) -> None:
+    for name, render in MEDIA.items():
+        golden(f"documents/{name}", render())
 
 
 def test_a_notebook_shows_the_page_without_its_controls() -> None:

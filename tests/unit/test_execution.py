@@ -16,7 +16,7 @@ from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_t
 from made_results import trial_key
 from strata.console import Terminal
 from strata.errors import LabError, ResultError, RunError
-from strata.execution.display import display_for, headline
+from strata.execution.display import display_for
 from strata.execution.pool import worker_cpus
 from strata.execution.schedule import plan_study
 from strata.experiment.run import run_study
@@ -40,19 +40,11 @@ def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
     summary = run_tiny(tmp_path, runner)
 
     assert set(map(trial_key, runner.begun)) == TRIALS
-    assert len(runner.begun) == 4
+    assert [trial[-2:] for trial in runner.begun] == ["s1", "s1", "s2", "s2"], "a whole block comes first"
     assert set(summary.valid) == TRIALS
     assert (summary.invalid, summary.unrun, summary.kept) == ({}, (), ())
     assert summary.exit_code == 0
     assert all(reading.usable for reading in ResultsFolder.open(tmp_path / "results").readings())
-
-
-def test_a_whole_block_of_stacks_comes_before_the_next_seed(tmp_path: Path) -> None:
-    runner = fake_runner()
-
-    run_tiny(tmp_path, runner)
-
-    assert [trial[-2:] for trial in runner.begun] == ["s1", "s1", "s2", "s2"]
 
 
 def test_what_has_a_result_is_skipped_and_said_so(tmp_path: Path) -> None:
@@ -83,28 +75,17 @@ def test_a_changed_stack_is_run_again_and_the_other_is_kept(tmp_path: Path) -> N
     assert set(again.begun) == {"xfs.mix.s1", "xfs.mix.s2"}
 
 
-def test_another_lab_has_everything_run_again(tmp_path: Path) -> None:
+def test_another_lab_or_setting_has_everything_run_again(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner())
-    other = fake_runner()
+    other, charged, changed = fake_runner(), fake_runner(), fake_runner()
     other.identity = type(other.identity)("9" * 64, "2" * 64, "3" * 64)
-
-    run_tiny(tmp_path, other)
-
-    assert set(map(trial_key, other.begun)) == TRIALS
-
-
-def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
-    run_tiny(tmp_path, fake_runner())
-    charged, changed = fake_runner(), fake_runner()
     charged.identity = dataclasses.replace(charged.identity, setting_sha256="4" * 64)
     changed.identity = charged.identity
     changed.settings = {"disks": ["seek_curve_ns=1"]}
 
-    run_tiny(tmp_path, charged)
-    run_tiny(tmp_path, changed)
-
-    assert set(map(trial_key, charged.begun)) == TRIALS
-    assert set(map(trial_key, changed.begun)) == TRIALS
+    for runner in (other, charged, changed):
+        run_tiny(tmp_path, runner)
+        assert set(map(trial_key, runner.begun)) == TRIALS
     assert set(run_tiny(tmp_path, changed).kept) == TRIALS
 
 
@@ -155,21 +136,15 @@ def test_a_reason_in_a_record_does_not_say_where_the_results_lie(tmp_path: Path)
     assert str(tmp_path) not in reason
 
 
-def test_only_the_trials_asked_for_are_run(tmp_path: Path) -> None:
-    runner = fake_runner()
-
-    summary = run_tiny(tmp_path, runner, only="ext4.*")
-
-    assert set(runner.begun) == {"ext4.mix.s1", "ext4.mix.s2"}
-    assert summary.unrun == ()
-
-
-def test_asking_for_no_trial_names_one_that_there_is(tmp_path: Path) -> None:
+def test_only_the_trials_asked_for_are_run_and_there_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no trial matches") as error:
         run_tiny(tmp_path, fake_runner(), only="zfs.*")
 
     assert any(str(trial) in (error.value.remedy or "") for trial in TRIALS)
     assert not (tmp_path / "results").exists()
+    runner = fake_runner()
+    summary = run_tiny(tmp_path, runner, only="ext4.*")
+    assert (set(runner.begun), summary.unrun) == ({"ext4.mix.s1", "ext4.mix.s2"}, ())
 
 
 @pytest.mark.parametrize(
@@ -191,16 +166,9 @@ def test_a_trial_that_fails_is_recorded_and_the_others_go_on(
     reading = ResultsFolder.open(tmp_path / "results").read_trial(TrialKey("xfs", "mix", 1))
     assert reading.record is not None
     assert not reading.usable
-
-
-def test_a_failed_trial_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
-    run_tiny(tmp_path, fake_runner(xfs__mix__s1="fail"))
     again = fake_runner()
-
-    summary = run_tiny(tmp_path, again)
-
+    assert run_tiny(tmp_path, again).exit_code == 0
     assert again.begun == ["xfs.mix.s1"]
-    assert summary.exit_code == 0
 
 
 def test_a_workload_without_its_output_makes_an_invalid_result(tmp_path: Path) -> None:
@@ -251,18 +219,22 @@ def interrupted(tmp_path: Path, runner: FakeRunner, act: Callable[[], None]) -> 
 
 @pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
-    waiting = _order(tmp_path)[2]
-    runner = FakeRunner(output=fake_runner().output, behaviours={waiting: "wait"})
+def test_a_signal_ends_the_run_which_goes_on_where_it_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    before, order = signal.getsignal(number), _order(tmp_path)
+    runner = FakeRunner(output=fake_runner().output, behaviours={order[2]: "wait"})
 
     events, exit_code = interrupted(tmp_path, runner, lambda: os.kill(os.getpid(), number))
 
     assert exit_code == 128 + number
-    assert f"abandoned {waiting}" in events
+    assert f"abandoned {order[2]}" in events
     assert events[-1] == "end"
+    assert signal.getsignal(number) is before
     results = ResultsFolder.open(tmp_path / "results")
     assert sum(reading.usable for reading in results.readings()) == 2
-    assert results.attempts(trial_key(waiting)) == []
+    assert results.attempts(trial_key(order[2])) == []
+    again = fake_runner()
+    assert run_tiny(tmp_path, again).kept == tuple(map(trial_key, order[:2]))
+    assert again.begun == order[2:]
 
 
 def test_a_run_that_nohup_has_started_goes_on_when_its_terminal_goes_away(tmp_path: Path) -> None:
@@ -292,26 +264,6 @@ def _order(folder: Path) -> list[str]:
     (folder / "other").mkdir()
     run_tiny(folder / "other", runner)
     return runner.begun
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    order = _order(tmp_path)
-    runner = FakeRunner(output=fake_runner().output, behaviours={order[1]: "wait"})
-    interrupted(tmp_path, runner, lambda: os.kill(os.getpid(), signal.SIGINT))
-    again = fake_runner()
-
-    summary = run_tiny(tmp_path, again)
-
-    assert again.begun == order[1:]
-    assert summary.kept == (trial_key(order[0]),)
-
-
-def test_signals_mean_what_they_did_before_once_a_run_has_ended(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-
-    run_tiny(tmp_path, fake_runner())
-
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_lab_that_cannot_be_started_ends_the_run(tmp_path: Path) -> None:
@@ -354,20 +306,18 @@ def test_several_workers_share_the_trials(tmp_path: Path) -> None:
     assert set(summary.valid) == TRIALS
 
 
-def test_each_lab_has_a_cpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2})
-
-    monkeypatch.setattr(os, "getpid", lambda: 301)
-
-    assert worker_cpus(fake_runner(), 2) == [2, 5]
-    assert worker_cpus(fake_runner(), 3) == [0, 2, 5]
-    assert worker_cpus(fake_runner(), 5) == [0, 2, 5, 0, 2]
-
-
-def test_a_host_runs_one_trial_at_a_time() -> None:
+def test_each_lab_has_a_cpu_of_its_own_and_a_host_runs_one_trial_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Wall(FakeRunner):
         time_domain = "wall"
 
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2})
+    monkeypatch.setattr(os, "getpid", lambda: 301)
+
+    found = [worker_cpus(fake_runner(), count) for count in (2, 3, 5)]
+
+    assert found == [[2, 5], [0, 2, 5], [0, 2, 5, 0, 2]]
     assert worker_cpus(Wall(), 8) == [None]
 
 
@@ -412,17 +362,6 @@ def test_a_damaged_result_is_measured_again_and_the_others_are_kept(tmp_path: Pa
     assert set(summary.kept) == TRIALS - {TrialKey("xfs", "mix", 2)}
 
 
-def test_an_unwritable_place_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    runner = fake_runner()
-
-    with pytest.raises(ResultError) as error:
-        run_study(study_in(tmp_path), Path("/proc/strata-results"), runner, RecordingDisplay())
-
-    assert "/proc/strata-results" in str(error.value)
-    assert error.value.remedy
-    assert runner.begun == []
-
-
 def test_only_the_trials_that_are_asked_for_are_provided_with_what_they_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,16 +376,3 @@ def test_only_the_trials_that_are_asked_for_are_provided_with_what_they_read(
 
     assert [each.key for each in planned] == every, "study.json names all of them"
     assert provided == [wanted]
-
-
-def test_the_line_of_a_trial_names_its_first_headlines_alone(tmp_path: Path) -> None:
-    """Four guests have a dozen, which the table at the end shows."""
-    run_tiny(tmp_path, fake_runner())
-    (record, *_) = [
-        each.record for each in ResultsFolder.open(tmp_path / "results").readings() if each.record
-    ]
-    many = [record.metrics[0].model_copy(update={"name": f"m{n}", "headline": True}) for n in range(12)]
-
-    line = headline(record.model_copy(update={"metrics": tuple(many)}))
-
-    assert [f"m{n}" in line.split() or f"m{n}," in line.split() for n in range(6)] == [True] * 4 + [False] * 2

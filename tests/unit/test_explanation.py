@@ -1,22 +1,271 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of traces small enough to be worked out by hand."""
+"""Explanations of traces small enough to be worked out by hand.
+
+tests/golden/explanations.txt has their tables and sentences.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from explanation_factory import SCATTERED, SLOW, explained
-from results_factory import S
+from results_factory import FINGERPRINT, S, plan_of
 
-from strata.explanation.page import address_map
+from conftest import Golden
+from present import present
+from strata.errors import ResultError
+from strata.explanation.analysis import Explanation, explain
+from strata.explanation.comparison import IDLE, compare
+from strata.explanation.page import address_map, render
+from strata.explanation.sentences import sentences
+from strata.explanation.slow import slow_operations, slow_sentences
+from strata.explanation.source import Source
 from strata.explanation.tables import tables
-from strata.printable import plain
+from strata.model.metric import Metric
+from strata.report.table import markdown
+from strata.results.record import (
+    Charges,
+    ProcessorUse,
+    RealTime,
+    ResultRecord,
+    TraceSummary,
+    Validity,
+    Versions,
+)
+from strata.results.records import Attempt
 from strata.traces.attribution import attribute
 from strata.traces.kinds import KINDS, TIME_PARTS
-from strata.traces.table import RECORD
+from strata.traces.table import RECORD, Trace, read_parquet, write_parquet
 from traces import MS, records, request, trace
+
+
+def explained(
+    found: Trace | None,
+    *,
+    stack: str = "ext4",
+    workload: str = "oltp",
+    operations: float | None = 10,
+    window_ms: int = 100,
+    account: dict[str, int] | None = None,
+    application_bytes: int | None = None,
+    **changed: Any,
+) -> Explanation:
+    """A trial with this trace, whose window goes from 0 on."""
+    plan, tenant = plan_of(stack, workload, 1), changed.pop("tenant", None)
+    metrics = [Metric(name="transactions", value=operations, unit="1", better="higher")] if operations else []
+    record = ResultRecord(
+        trial=plan.trial,
+        spec_sha256="0" * 64,
+        fingerprint=FINGERPRINT,
+        time_domain="virtual",
+        runner="lab",
+        validity=Validity(valid=True),
+        metrics=tuple(metrics),
+        disks={"disk0": account or {}},
+        filesystems={"disk0": {"writes": 4, "write_bytes": application_bytes, "syncs": 7}}
+        if application_bytes is not None
+        else {},
+        trace=TraceSummary(kept=1, left_out=changed.pop("left_out", 0), trace_sha256="0" * 64)
+        if found is not None
+        else None,
+        versions=Versions(strata="0", kernel="0", agent="0"),
+        charges=Charges(),
+        real_time=RealTime(started_at="", duration_s=1.0),
+    ).model_copy(update=changed)
+    attempt = Attempt(1, Path())
+    return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found, tenant)
+
+
+OPERATIONS = (Metric(name="operations", value=10, unit="1", better="higher"),)
+SLOW = trace(
+    *(request(at * MS, kind="write_journal", seek=2 * MS, rotation=3 * MS) for at in (0, 10, 20, 30)),
+    request(40 * MS, kind="flush", sectors=0, flush=4 * MS),
+    request(50 * MS, kind="flush", sectors=0, flush=4 * MS),
+)
+FAST = trace(
+    request(0, kind="write_journal", rotation=4 * MS),
+    request(10 * MS, kind="flush", sectors=0, flush=4 * MS),
+)
+ACCOUNTS: dict[str, dict[str, int]] = {
+    "slow": {"writes": 4, "write_bytes": 16384, "flushes": 2},
+    "fast": {"writes": 1, "write_bytes": 4096, "flushes": 1},
+}
+SCATTERED = {
+    "destages": 6,
+    "destage_work_ns": 40 * MS,
+    "destage_seeks": 6,
+    "destage_seek_ns": 20 * MS,
+    "destage_rotation_ns": 16 * MS,
+    "destage_transfer_ns": 4 * MS,
+}
+ALONG = SCATTERED | {"destage_seeks": 2, "destage_seek_ns": 4 * MS, "destage_rotation_ns": 2 * MS}
+WINDOW = (0, 1000 * MS)
+SPANS = [(at * MS, (at + 10) * MS) for at in range(0, 180, 20)] + [(500 * MS, 600 * MS)]
+FLUSHES = trace(
+    *(request((at + 2) * MS, kind="flush", sectors=0, flush=4 * MS) for at in range(0, 180, 20)),
+    request(510 * MS, kind="flush", sectors=0, queue=10 * MS, flush=30 * MS),
+    request(560 * MS, kind="flush", sectors=0, flush=40 * MS),
+)
+READS = [request(number * MS, kind="read", transfer=number * 1000) for number in range(1, 100)]
+TWO_DISKS = Trace(
+    records(request(0, seek=10 * MS), request(0, seek=30 * MS, disk=2)), ("rootimage", "disk0", "disk1")
+)
+
+
+def slow_and_fast() -> tuple[Explanation, Explanation]:
+    slow = explained(SLOW, stack="btrfs", operations=2, account=ACCOUNTS["slow"], application_bytes=2048)
+    fast = explained(
+        FAST, stack="ext4", operations=2, window_ms=50, account=ACCOUNTS["fast"], application_bytes=2048
+    )
+    return fast, slow
+
+
+def of_tenants(**values: float) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(name=f"{tenant}_operations", value=value, unit="1", better="higher", tenant=tenant)
+        for tenant, value in values.items()
+    )
+
+
+def computing(busy_ms: int, checksums_ms: int, queued_ms: int = 0) -> ProcessorUse:
+    time_ns = {"system": (busy_ms - checksums_ms) * MS, "checksums": checksums_ms * MS}
+    numbers = {"processors": 1, "window_ns": 100 * MS, "busy_ns": busy_ms * MS, "queued_ns": queued_ms * MS}
+    return ProcessorUse.model_validate({"name": "p", "counts": {}, "time_ns": time_ns, **numbers})
+
+
+def single() -> dict[str, Explanation]:
+    """Trials on their own."""
+    inside = {"ext4": {"writes": 5, "syncs": 3}, "disk": {"writes": 7, "flushes": 6, "write_ns": 9 * MS}}
+    outside = {"writes": 8, "flushes": 6, "queue_ns": MS, "flush_ns": 6 * MS}
+    amplified = {"writes": 9, "write_bytes": 30_000, "media_write_bytes": 60_000}
+    flush = request(50 * MS, kind="flush", sectors=0, flush=3 * MS)
+    return {
+        "latencies by kind": explained(trace(*READS, flush)),
+        "a request's mean latency by part": explained(
+            trace(request(0, kind="read", queue=MS, seek=3 * MS), request(9 * MS, kind="read", queue=2 * MS))
+        ),
+        "only what completes in the window": explained(
+            trace(request(0, seek=MS), request(99 * MS, seek=5 * MS), request(98 * MS, seek=MS))
+        ),
+        "amplification through the layers": explained(None, account=amplified, application_bytes=10_000),
+        "through both kernels": explained(None, account=outside, machines={"vm": inside}),
+        "without a trace": explained(
+            None, account={"busy_ns": 40 * MS, "command_work_ns": 30 * MS, "destage_work_ns": MS}
+        ),
+        "seeks of requests and of the cache": explained(SLOW, operations=2, account=SCATTERED),
+        "a cache without a head": explained(None, account={"destages": 3, "destage_work_ns": MS}),
+    }
+
+
+def pairs() -> dict[str, tuple[Explanation, Explanation, list[str]]]:
+    """Two trials, and what they are declared otherwise in."""
+    fast, slow = slow_and_fast()
+    took = (Metric(name="load_ns", value=1e8, unit="ns", better="lower"),)
+    late = request(0, kind="read", queue=30 * MS, seek=8 * MS, flags=("overdue",))
+
+    def reading(ms: int, **given: Any) -> Explanation:
+        return explained(trace(request(0, kind="read", seek=ms * MS)), **given)
+
+    def seeking(ms: int, **given: Any) -> Explanation:
+        return explained(trace(request(0, seek=ms * MS)), operations=1, **given)
+
+    return {
+        "journal and flushes": (fast, slow, []),
+        "the other way round": (slow, fast, []),
+        "equal": (slow, slow, []),
+        "a load of programs that nothing counts": (
+            explained(FAST, operations=None, window_ms=50, metrics=took),
+            explained(SLOW, stack="btrfs", operations=None, metrics=took),
+            [],
+        ),
+        "served because of its age": (
+            reading(8, operations=20),
+            explained(trace(late, request(40 * MS, kind="read", seek=2 * MS))),
+            [],
+        ),
+        "the processor makes a difference": (
+            replace(fast, processor=computing(8, 2)),
+            replace(slow, processor=computing(30, 18)),
+            [],
+        ),
+        "and none": (
+            replace(fast, processor=computing(8, 2)),
+            replace(slow, processor=computing(8, 2)),
+            [],
+        ),
+        "emptying the caches": (
+            explained(FAST, operations=2, window_ms=50, account={"flushes": 1, **ALONG}),
+            explained(SLOW, stack="btrfs", operations=2, account={"flushes": 2, **SCATTERED}),
+            [],
+        ),
+        "idleness is no part of the difference": (seeking(40, window_ms=50), seeking(90, stack="btrfs"), []),
+        "parts larger than the difference": (
+            reading(50, operations=1, window_ms=60),
+            seeking(60, stack="btrfs", window_ms=70),
+            [],
+        ),
+    }
+
+
+def unlike_pairs() -> dict[str, tuple[Explanation, Explanation, list[str]]]:
+    """Two trials that differ in more than their stacks."""
+    fast, _ = slow_and_fast()
+    two = {"disk0": {"writes": 1}, "disk1": {"writes": 1}}
+    of_probe: dict[str, Any] = {"operations": None, "metrics": of_tenants(probe=2), "tenant": "probe"}
+    return {
+        "workloads that differ": (
+            fast,
+            explained(SLOW, workload="random-mix", operations=2, account=ACCOUNTS["slow"]),
+            ['without → with: before_measure: none → ["snapshot"]', *(f"key{n}: 1 → 2" for n in range(9))],
+        ),
+        "one of the tenants": (
+            explained(SLOW, **{**of_probe, "metrics": of_tenants(probe=2, writer=8)}),
+            explained(FAST, window_ms=50, **of_probe),
+            [],
+        ),
+        "two disks": (
+            explained(Trace(TWO_DISKS.records[:0], TWO_DISKS.disks), operations=1, window_ms=60, disks=two),
+            explained(TWO_DISKS, stack="mirror", operations=1, disks=two),
+            [],
+        ),
+        "a trace that was full after the window": (
+            fast,
+            explained(SLOW, operations=2, account=ACCOUNTS["slow"], left_out=5000),
+            [],
+        ),
+    }
+
+
+def slow_ones() -> Iterator[tuple[str, list[str]]]:
+    """What slow operations, or without a log the slowest requests, waited for."""
+    trial = explained(FLUSHES, processor=computing(12, 0, 30))
+    yield (
+        "slow operations",
+        slow_sentences(present(slow_operations(FLUSHES, ["disk0"], WINDOW, SPANS, 95)), trial),
+    )
+    fast = [request(at * MS, kind="read", transfer=MS) for at in range(0, 198, 2)]
+    behind = request(600 * MS, kind="write", seek=900 * MS)  # nobody waits for it
+    found = trace(*fast, request(500 * MS, kind="read", queue=30 * MS, seek=10 * MS), behind)
+    without_log = present(slow_operations(found, ["disk0"], WINDOW, [], 99.5))
+    yield "slow requests", slow_sentences(without_log, trial)
+
+
+def test_tables_and_sentences_are_those_that_were_worked_out(golden: Golden) -> None:
+    lines: list[str] = []
+    for name, found in single().items():
+        lines += [f"# {name}", "", *map(markdown, tables(found))]
+    for name, (one, other, differing) in (pairs() | unlike_pairs()).items():
+        compared = compare(one, other, differing)
+        parts = [each.difference_ns for each in compared.contributions]
+        assert sum(parts) == pytest.approx(compared.difference_ns, abs=1), name
+        lines += [f"# {name}", "", *sentences(compared), tables(other)[0].note or "–", ""]
+    for name, said in slow_ones():
+        lines += [f"# {name}", "", *said, ""]
+    golden("explanations.txt", "\n".join(lines))
 
 
 def share(found: Any, kind: str, part: str) -> float:
@@ -82,105 +331,8 @@ def test_a_request_across_the_windows_edge_counts_for_what_lies_within() -> None
     assert found.idle_ns == 85 * MS
 
 
-def test_latencies_are_explained_by_kind() -> None:
-    requests = [request(number * MS, kind="read", transfer=number * 1000) for number in range(1, 100)]
-    found = explained(trace(*requests, request(50 * MS, kind="flush", sectors=0, flush=3 * MS)))
-
-    reads, flushes = found.disks[0].kind("read"), found.disks[0].kind("flush")
-    assert reads is not None
-    assert flushes is not None
-    assert (reads.requests, reads.bytes, reads.seeks) == (99, 99 * 4096, 0)
-    assert (reads.latency_ns_p50, reads.latency_ns_p99, reads.latency_ns_max) == (50_000, 99_000, 99_000)
-    assert (flushes.requests, flushes.latency_ns_max, flushes.parts_ns) == (1, 3 * MS, {"flush": 3 * MS})
-    assert found.disks[0].kind("discard") is None
-
-
-def test_a_requests_mean_latency_is_explained_by_part() -> None:
-    found = explained(
-        trace(request(0, kind="read", queue=MS, seek=3 * MS), request(9 * MS, kind="read", queue=2 * MS))
-    )
-
-    table = next(table for table in tables(found) if table.title == "disk0: what a request waited for")
-
-    assert [column.title for column in table.columns] == ["", "latency", "queue", "seek"]
-    assert table.rows == [("reads of data", 3.0 * MS, 1.5 * MS, 1.5 * MS)]
-
-
-def test_only_what_completed_in_the_window_is_counted() -> None:
-    found = explained(trace(request(-0, seek=MS), request(99 * MS, seek=5 * MS), request(98 * MS, seek=MS)))
-
-    assert found.count("requests") == found.count("seeks") == 2
-    assert found.disks[0].traced == 2
-
-
-def test_amplification_goes_through_the_layers() -> None:
-    account = {"writes": 9, "write_bytes": 30_000, "media_write_bytes": 60_000}
-    found = explained(None, account=account, application_bytes=10_000)
-
-    layers = {layer.name: layer for layer in found.layers}
-    assert layers["filesystem"].write_bytes == 10_000
-    assert (layers["disk"].writes, layers["disk"].of_application, layers["disk"].of_above) == (9, 3.0, 3.0)
-    assert (layers["medium"].of_application, layers["medium"].of_above) == (6.0, 2.0)
-    assert found.syncs == 7
-
-
-def test_requests_are_followed_through_both_kernels() -> None:
-    inside = {"ext4": {"writes": 5, "syncs": 3}, "disk": {"writes": 7, "flushes": 6, "write_ns": 9 * MS}}
-    outside = {"writes": 8, "flushes": 6, "queue_ns": MS, "flush_ns": 6 * MS}
-    found = explained(None, account=outside, machines={"vm": inside})
-
-    (table,) = (each for each in tables(found) if each.title == "Through both kernels")
-    rows = [(*row[:4], row[-1]) for row in map(tuple, table.rows)]
-    assert rows == [
-        ("applications in vm to ext4", None, 5, 3, None),
-        ("vm to its virtual disk", None, 7, 6, 9 * MS),
-        ("outside, to disk0", None, 8, 6, 7 * MS),
-    ]
-
-
-def test_without_a_trace_the_disks_own_counts_remain() -> None:
-    found = explained(None, account={"busy_ns": 40 * MS, "command_work_ns": 30 * MS, "destage_work_ns": MS})
-
-    assert (found.disks[0].busy_ns, found.disks[0].idle_ns) == (40 * MS, 60 * MS)
-    assert found.disks[0].work_ns == {"command": 30 * MS, "destage": MS}
-    assert found.left_out is None
-    titles = [table.title for table in tables(found)]
-    assert "disk0: the window" in titles
-    assert "disk0: by kind" not in titles
-
-
-def test_seeks_are_counted_whether_a_request_or_the_write_cache_needed_them() -> None:
-    found = explained(SLOW, operations=2, account=SCATTERED)
-
-    rows = {row[0]: row[1:] for row in tables(found)[0].rows}
-    assert found.seeks == 4 + 6
-    assert rows["seeks, of both kinds"] == (10, 5.0)
-    assert rows["seeks that requests waited for"] == (4, 2.0)
-    assert rows["seeks to empty the write caches"] == (6, 3.0)
-    assert plain(found)["seeks"] == 10
-
-
-def test_emptying_the_write_cache_divides_into_what_the_head_does() -> None:
-    found = explained(None, account=SCATTERED)
-
-    window = next(table for table in tables(found) if table.title == "disk0: the window")
-    names = [row[0] for row in window.rows]
-    at = names.index("mechanism: emptying the write cache")
-    assert [row[1] for row in window.rows[at : at + 4]] == [40 * MS, 20 * MS, 16 * MS, 4 * MS]
-    assert names[at + 1 : at + 4] == ["  of which seek", "  of which rotation", "  of which transfer"]
-    parts = plain(found)["disks"][0]["destage_parts_ns"]
-    assert parts == {"seek": 20 * MS, "rotation": 16 * MS, "transfer": 4 * MS}
-
-
-def test_emptying_a_cache_without_a_head_is_not_divided() -> None:
-    found = explained(None, account={"destages": 3, "destage_work_ns": MS, "destage_seek_ns": 0})
-
-    assert found.disks[0].destage_parts_ns == {}
-    assert not any("of which" in row[0] for table in tables(found) for row in table.rows)
-
-
-def test_the_map_of_a_million_requests_is_a_small_drawing() -> None:
-    count = 1_000_000
+def test_the_map_of_many_requests_is_a_small_drawing() -> None:
+    count = 200_000
     made = np.zeros(count, RECORD)
     draw = np.random.default_rng(1)
     made["arrival_ns"] = np.sort(draw.integers(0, 60 * S, count))
@@ -190,4 +342,85 @@ def test_the_map_of_a_million_requests_is_a_small_drawing() -> None:
     drawing = address_map(made, (0, 60 * S), "disk0")
 
     assert len(drawing.svg) < 1_000_000
-    assert "1,000,000 requests" in drawing.alternative
+    assert "200,000 requests" in drawing.alternative
+
+
+def test_the_contributions_add_up_to_the_difference() -> None:
+    found = compare(*slow_and_fast())
+
+    # 100 ms / 2 against 50 ms / 2; journal 20 ms / 2 against 4 ms / 2; flushes 8 / 2 against 4 / 2.
+    by_kind = {each.kind: each for each in found.contributions}
+    assert (found.first.stack, found.second.stack, found.difference_ns) == ("ext4", "btrfs", 25 * MS)
+    assert by_kind["write_journal"].difference_ns == 8 * MS
+    assert by_kind["flush"].difference_ns == 2 * MS
+    assert by_kind[IDLE].difference_ns == 15 * MS
+    assert sum(each.difference_ns for each in found.contributions) == pytest.approx(found.difference_ns)
+
+
+def test_trials_that_cannot_be_compared_are_refused() -> None:
+    other: dict[str, Any]
+    for other, cause in (
+        ({"time_domain": "wall"}, "virtual time, the other in wall time"),
+        ({"operations": None, "metrics": OPERATIONS}, "no common unit of work"),
+        ({"operations": None}, "counts no operations"),
+        ({"found": None}, "no trace of its requests"),
+    ):
+        given: dict[str, Any] = {"found": SLOW, **other}
+        with pytest.raises(ResultError, match=cause):
+            compare(explained(SLOW), explained(**given))
+
+
+def test_the_page_of_two_trials_is_one_file_with_its_plots() -> None:
+    fast, slow = slow_and_fast()
+
+    page = render([(fast, FAST, (0, 50 * MS)), (slow, SLOW, (0, 100 * MS))], compare(fast, slow))
+
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") >= 7
+    assert 'src="' not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_trace_that_was_full_within_the_window_explains_nothing() -> None:
+    cut = explained(SLOW, operations=2, account={"writes": 1000, "flushes": 240}, left_out=5000)
+
+    assert cut.missing == 1240 - 6
+    with pytest.raises(ResultError, match="the trace was full before 1,234 requests"):
+        compare(cut, slow_and_fast()[0])
+
+
+def test_the_work_of_tenants_is_theirs_together_unless_one_is_named() -> None:
+    both = explained(SLOW, operations=None, metrics=of_tenants(probe=2, writer=8))
+
+    assert (both.unit, both.operations) == ("operation of all tenants", 10)
+    with pytest.raises(ResultError, match='no tenant "web"') as caught:
+        explained(SLOW, operations=None, metrics=of_tenants(probe=2), tenant="web")
+    assert caught.value.remedy == "there are: probe"
+
+
+def test_the_time_of_slow_operations_is_divided_and_compared_with_that_of_all() -> None:
+    found = present(slow_operations(FLUSHES, ["disk0"], WINDOW, SPANS, 95))
+    slow, usual = present(found.slow), present(found.usual)
+
+    assert (found.number, found.threshold_ns, slow.length_ns) == (1, 100 * MS, 100 * MS)
+    assert slow.kinds_ns == {"flush": 80 * MS}
+    assert slow.parts_ns == {"flush": 70 * MS, "queue": 10 * MS}
+    assert (slow.idle_ns, slow.requests) == (20 * MS, {"flush": 2.0})
+    assert usual.length_ns == 19 * MS
+    assert usual.kinds_ns["flush"] == pytest.approx((9 * 4 + 80) / 10 * MS)
+
+
+def test_a_table_of_a_driver_with_fewer_flags_is_read(tmp_path: Path) -> None:
+    import duckdb  # noqa: PLC0415
+
+    found = Trace(records(request(0, seek=MS, flags=["fua"])), ("rootimage", "disk0"))
+    write_parquet(tmp_path / "new.parquet", found)
+    older = tmp_path / "older.parquet"
+    with duckdb.connect() as connection:
+        notes = "trace_version: '1', disks: '[\"rootimage\", \"disk0\"]'"
+        connection.execute(
+            f"copy (select * exclude (overdue) from '{tmp_path}/new.parquet') to '{older}' "
+            f"(format parquet, kv_metadata {{{notes}}})"
+        )
+
+    assert (read_parquet(older).records == found.records).all()

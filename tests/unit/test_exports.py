@@ -141,26 +141,6 @@ def test_everything_but_pictures_is_the_same_bytes_again(folder: ResultsFolder, 
         assert (tmp_path / "one" / each.path).read_bytes() == (tmp_path / "two" / each.path).read_bytes()
 
 
-def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: StudyResults) -> None:
-    text = document(Report(study, advice=advise_on_all(study, None))).markdown()
-
-    assert text.startswith(f"# {study.snapshot.question}\n")
-    assert "<" not in text
-    for workload in study.workloads:
-        assert f"- *{workload}* " in text
-        for kind in study.leading(workload):
-            for stack, summary in study.summaries(workload, kind.name).items():
-                row = next(
-                    line
-                    for line in text.split(f"## {workload}: ")[1].splitlines()
-                    if line.startswith(f"| {stack} |")
-                )
-                assert f"| {summary.n}" in row
-    assert text.index("## Which stack for which use") < text.index("## postgresql: ")
-    assert "### The commands that build the stacks on a real machine" in text
-    assert "strata run made.toml" in text
-
-
 def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp_path: Path) -> None:
     written = export(study, tmp_path / "out", ["markdown", "svg", "png"])
 
@@ -337,9 +317,3 @@ def test_a_study_of_one_stack_or_one_seed_can_be_exported(tmp_path: Path, stacks
     for each in written:
         content = (tmp_path / "out" / each.path).read_bytes()
         assert each.format == "parquet" or b"NaN" not in content
-
-
-def test_columns_are_explained_and_rows_have_them_all(study: StudyResults) -> None:
-    for name, table in TABLES.items():
-        assert all(column.meaning for column in table.columns), name
-        assert {len(row) for row in table.of(study).rows} <= {len(table.columns)}, name

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from command_line import shown
-from strata.model.step import Step
+from conftest import Golden
 from strata.plan.compile import compile_trial
-from strata.plan.model import Plan
 from study_texts import mistakes, read
 
 STUDY = """\
@@ -49,9 +49,6 @@ duration = "10s"
 workload = "sql-suite"
 log_place = "wal"
 """
-SRV, WAL = "${mounts}/at/srv", "${mounts}/at/wal"
-
-
 POOL = """[stacks.plain]
 devices = ["hdd"]
 layers = {}
@@ -60,51 +57,23 @@ layers = [{{ layer = "zfs", recordsize = "128KiB" }}]
 mount = "/wal\""""
 
 
-def plan(folder: Path, stack: str = "home", workload: str = "oltp", *, text: str = STUDY) -> Plan:
-    return compile_trial(read(folder, text), stack, workload, 1)
-
-
-def step(plan: Plan, name: str) -> Step:
-    return next(each for each in plan.steps if each.id == name)
-
-
-def test_each_filesystem_is_made_on_its_devices_and_mounted_at_its_point(tmp_path: Path) -> None:
-    found = plan(tmp_path)
-
-    assert step(found, "database-xfs-mount").argv[-2:] == ("${ssd.database}", SRV)
-    assert step(found, "wal-ext4-mount").argv[-2:] == ("${ssd.wal}", WAL)
-    assert step(found, "ext4-mount").argv[-2:] == ("${hdd}", "${mount}")
-    assert [each.id for each in found.steps].count("partition-divide") == 1
-    assert found.steps[0].id == "partition-divide"
-    assert {"filesystem:ext4", "filesystem:xfs"} <= {*found.prerequisites.features}
-    uuids = [step(found, f"{name}ext4-make").argv[4] for name in ("", "wal-")]
-    assert len({*uuids}) == 2
-
-
-def test_postgresql_and_its_wal_lie_where_the_workload_places_them(tmp_path: Path) -> None:
-    found = plan(tmp_path)
-
-    assert step(found, "owner").argv[-1] == SRV
-    cluster = step(found, "pgbench-cluster").argv
-    assert f"--pgdata={SRV}/pgdata" in cluster
-    assert f"--waldir={WAL}/postgres-log" in cluster
-    assert f"{WAL}/postgres-log" in step(found, "pgbench-folders").argv
-
-
-def test_mariadbs_redo_log_lies_on_a_filesystem_of_its_own(tmp_path: Path) -> None:
-    found = plan(tmp_path, workload="sql")
-    word = f"--innodb-log-group-home-dir={WAL}/mariadb-log"
-
-    assert word in step(found, "sql-suite-cluster").argv
-    assert word in step(found, "sql-suite-server").argv
-    assert step(found, "owner").argv[-1] == "${mount}"
-
-
-def test_on_a_stack_without_such_filesystems_all_lies_together(tmp_path: Path) -> None:
-    cluster = step(plan(tmp_path, stack="plain"), "pgbench-cluster").argv
-
-    assert "--pgdata=${mount}/pgdata" in cluster
-    assert not any(word.startswith("--waldir") for word in cluster)
+def test_each_filesystem_is_made_mounted_and_used_where_the_workload_places_its_files(
+    tmp_path: Path, golden: Golden
+) -> None:
+    pool = '[{ layer = "zpool" }, { layer = "zfs", recordsize = "8KiB" }]'
+    plain = '[stacks.plain]\ndevices = ["hdd"]\nlayers = [{ layer = "ext4" }]'
+    lines = []
+    for name, stack, workload, text in (
+        ("PostgreSQL and its WAL on filesystems of their own", "home", "oltp", STUDY),
+        ("on a stack without such filesystems all lies together", "plain", "oltp", STUDY),
+        ("MariaDB's redo log and doublewrite buffer beside it", "home", "sql", STUDY.replace(
+            '"sql-suite"\n', '"sql-suite"\ndoublewrite_place = "wal"\n')),
+        ("a pool with several filesystems", "plain", "oltp", STUDY.replace(plain, POOL.format(pool))),
+    ):  # fmt: skip
+        plan = compile_trial(read(tmp_path, text), stack, workload, 1)
+        steps = (f"{step.id}: {shlex.join(step.argv)}" for step in plan.steps)
+        lines += [f"# {name}", f"features: {plan.prerequisites.features}", *steps, ""]
+    golden("filesystems.txt", "\n".join(lines))
 
 
 def test_data_must_fit_on_the_filesystem_where_they_are_placed(tmp_path: Path) -> None:
@@ -141,27 +110,3 @@ def test_they_are_drawn_with_their_mount_points(tmp_path: Path) -> None:
 
     assert "database at /srv" in said
     assert "the filesystem database and the filesystem wal" in said
-
-
-def test_a_pool_holds_several_filesystems_with_properties_of_their_own(tmp_path: Path) -> None:
-    pool = '[{ layer = "zpool" }, { layer = "zfs", recordsize = "8KiB" }]'
-    plain = '[stacks.plain]\ndevices = ["hdd"]\nlayers = [{ layer = "ext4" }]'
-    text = STUDY.replace(plain, POOL.format(pool))
-    found = plan(tmp_path, "plain", text=text)
-    names = [each.id for each in found.steps]
-
-    assert [names.count(each) for each in ("zpool-make", "zfs-make", "wal-zfs-make")] == [1, 1, 1]
-    assert names.index("zpool-make") < names.index("wal-zfs-make") < names.index("zfs-make")
-    assert "recordsize=131072" in step(found, "wal-zfs-make").argv
-    assert step(found, "wal-zfs-mount").argv[-2:] == ("${stack}_zpool/wal-zfs", WAL)
-    assert f"--waldir={WAL}/postgres-log" in step(found, "pgbench-cluster").argv
-
-
-def test_the_doublewrite_buffer_is_placed_beside_the_redo_log(tmp_path: Path) -> None:
-    text = STUDY.replace('"sql-suite"\n', '"sql-suite"\ndoublewrite_place = "wal"\n')
-    options = step(plan(tmp_path, "home", "sql", text=text), "sql-suite-server").argv
-    plain = step(plan(tmp_path, "plain", "sql", text=text), "sql-suite-server").argv
-
-    assert f"--innodb-data-home-dir={WAL}/mariadb-doublewrite" in options
-    assert f"--innodb-log-group-home-dir={WAL}/mariadb-log" in options
-    assert not any("home-dir" in each for each in plain)

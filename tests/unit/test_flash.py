@@ -38,18 +38,6 @@ def test_what_was_never_written_or_was_discarded_is_read_without_cells() -> None
     assert set(fresh.latency_ns) == {lone}
 
 
-def test_reads_gain_from_a_queue_until_every_die_is_busy() -> None:
-    rates = {}
-    for depth in (1, 4, 16, 512):
-        disk = DRIVE.open(**FILLED, **WIDE)
-        rates[depth] = rate_per_s(disk.closed_loop(READ, blocks(DRIVE, 100_000), BLOCK, depth=depth))
-    assert rates[1] == pytest.approx(1e9 / 50_000, rel=0.001)
-    # n reads on d dies keep d (1 - (1 - 1/d)^n) dies busy if each read picks a die anew.
-    assert rates[4] == pytest.approx(16 * (1 - (15 / 16) ** 4) * 1e9 / 50_000, rel=0.08)
-    assert rates[4] < rates[16] < rates[512]
-    assert rates[512] == pytest.approx(16 * 1e9 / 50_000, rel=0.05)
-
-
 def test_sequential_transfers_meet_the_link() -> None:
     for op in (READ, WRITE):
         disk = DRIVE.open(precondition=2 if op == READ else 0, program_ns=100_000)

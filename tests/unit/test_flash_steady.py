@@ -48,19 +48,6 @@ def test_the_computed_steady_state_is_the_one_that_writing_leads_to() -> None:
         assert disk.flash_problem() is None
 
 
-def test_an_empty_drive_gets_slower_until_it_is_as_slow_as_a_steady_one() -> None:
-    drive = Drive(volatile_cache=0)
-    disk = drive.open()
-    # Drawn with replacement: after 8 capacities 0.03 % of the units have still not been written.
-    places = blocks(drive, drive.units * 8)
-    trace = disk.closed_loop(WRITE, places, BLOCK, depth=32)
-    parts = np.array_split(trace.complete_ns[trace.order], 16)
-    rates = [len(part) / float(part[-1] - part[0]) * 1e9 for part in parts]
-    steady = drive.open(**STEADY).closed_loop(WRITE, places[: drive.units], BLOCK, depth=32)
-    assert rates[0] > 2 * rates[-1]
-    assert rates[-1] == pytest.approx(rate_per_s(steady), rel=0.05)
-
-
 def test_a_part_of_a_drive_behaves_as_the_whole() -> None:
     found = []
     for size in (128 * MIB, 512 * MIB):

@@ -19,8 +19,10 @@ def names(archive: bytes) -> list[str]:
 
 
 def test_another_program_reads_the_archive_as_it_was_meant(tmp_path: Path) -> None:
+    padded = [Member("a" * (length + 1), stat.S_IFREG | 0o644, b"y" * length) for length in range(9)]
     archive = cpio(
         [
+            *padded,
             Member("folder", stat.S_IFDIR | 0o755),
             Member("folder/three", stat.S_IFREG | 0o644, b"abc"),
             Member("folder/empty", stat.S_IFREG | 0o600),
@@ -33,6 +35,8 @@ def test_another_program_reads_the_archive_as_it_was_meant(tmp_path: Path) -> No
     assert (tmp_path / "folder/three").read_bytes() == b"abc"
     assert (tmp_path / "folder/empty").read_bytes() == b""
     assert (tmp_path / "folder/program").read_bytes() == b"x" * 4097
+    for member in padded:
+        assert (tmp_path / member.path).read_bytes() == member.content
     assert stat.S_IMODE((tmp_path / "folder/program").stat().st_mode) == 0o755
 
 
@@ -62,15 +66,3 @@ def test_kernel_modules_are_in_a_folder_of_their_own_and_only_where_there_are_so
 
     assert listed[-2:] == ["strata/modules", "strata/modules/00-spl.ko"]
     assert "strata/modules" not in names(lab_initrd(b"agent", b"plan", b"bindings"))
-
-
-@pytest.mark.parametrize("length", range(9))
-def test_every_length_is_padded_right(length: int, tmp_path: Path) -> None:
-    archive = cpio(
-        [Member("a" * (length + 1), stat.S_IFREG | 0o644, b"y" * length), Member("last", 0o100644, b"z")]
-    )
-
-    subprocess.run(["cpio", "-i", "--quiet"], input=archive, cwd=tmp_path, check=True, capture_output=True)
-
-    assert (tmp_path / ("a" * (length + 1))).read_bytes() == b"y" * length
-    assert (tmp_path / "last").read_bytes() == b"z"

@@ -25,7 +25,7 @@ from strata.lab.inputs import (
     write_package_set,
 )
 from strata.lab.progress import SILENCE
-from strata.model.inputs import InputFile, read_input
+from strata.model.inputs import read_input
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 
@@ -204,15 +204,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(Diagnostic, match="cannot be read"):
         read_input("loop.tar", tmp_path)
-
-
-def test_an_input_file_is_found_relative_to_the_study(tmp_path: Path) -> None:
-    (tmp_path / "tree.tar").write_bytes(plain_tar())
-
-    found = read_input("tree.tar", tmp_path)
-
-    assert isinstance(found, InputFile)
-    assert found.path == tmp_path / "tree.tar"
 
 
 def test_a_damaged_package_makes_no_package_set(tmp_path: Path) -> None:
