@@ -72,24 +72,6 @@ def test_damage_on_damage_is_no_repair() -> None:
     assert read(disk, 2, 0)[1] not in (once, CONTENT)
 
 
-def test_unreadable_sectors_can_be_read_when_they_were_written_again() -> None:
-    disk = disk_with_content()
-    assert disk.fault(1, "unreadable,8,2048") is None
-
-    assert read(disk, 1, 8)[0] == cm.UNREADABLE
-    disk.submit(2, Io(WRITE, 8, 8, 0, CONTENT))
-    assert read(disk, 3, 8)[1] == CONTENT
-    assert read(disk, 3, 16)[0] == cm.UNREADABLE
-
-
-def test_times_count_from_the_instant_of_the_fault() -> None:
-    disk = disk_with_content()
-    disk.fault(1000, "corrupt,0,8,500")
-
-    assert read(disk, 1499, 0)[1] == CONTENT
-    assert read(disk, 1500, 0)[1] != CONTENT
-
-
 def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
     for fault, wrong in (
         ("burns", "unknown kind of fault"),

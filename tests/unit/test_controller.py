@@ -37,15 +37,6 @@ def per_second(disk: ModelledDisk, op: int, sectors: Sectors, depth: int = 64) -
     return len(sectors) * S / duration_ns
 
 
-def test_a_write_returns_from_the_cache() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT))
-
-    trace = disk.closed_loop(WRITE, scattered(100), BLOCK, depth=1)
-
-    assert set(trace.latency_ns.tolist()) == {REPLY_NS}
-    assert set(trace.part("overhead_ns").tolist()) == {50_000}
-
-
 def test_a_full_cache_slows_writes_to_what_the_members_destage() -> None:
     disk = ModelledDisk(controller_text(SLOW, cache_bytes=16 * MIB))
 
@@ -73,16 +64,6 @@ def test_a_write_that_waits_for_room_gets_what_a_discard_frees() -> None:
     assert accepted_at_once([14, 15]) == accepted_at_once([]) + 2
 
 
-def test_a_read_of_dirty_data_comes_from_the_cache() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT))
-    disk.closed_loop(WRITE, [0, 8, 16], BLOCK, depth=1)
-
-    trace = disk.closed_loop(READ, [0, 8], [16, 8], depth=1)
-
-    assert trace.latency_ns.tolist() == [50_000 + 4_096, REPLY_NS]
-    assert disk.account()["cache_hits"] == 2
-
-
 def test_a_read_that_is_dirty_in_part_comes_from_the_members() -> None:
     disk = ModelledDisk(controller_text(CONSTANT))
     disk.closed_loop(WRITE, [0], BLOCK, depth=1)
@@ -91,15 +72,6 @@ def test_a_read_that_is_dirty_in_part_comes_from_the_members() -> None:
 
     assert int(trace.latency_ns[0]) == MEMBER_MS * MS + 50_000 + 4_096
     assert disk.account()["cache_hits"] == 0
-
-
-def test_a_flush_does_not_wait_for_the_members() -> None:
-    disk = ModelledDisk(controller_text(SLOW))
-    disk.closed_loop(WRITE, scattered(1000), BLOCK, depth=8)
-
-    trace = disk.closed_loop(FLUSH, [0], 0, depth=1)
-
-    assert trace.part("flush_ns").tolist() == trace.latency_ns.tolist() == [50_000]
 
 
 def test_with_a_dead_battery_a_write_takes_a_member_s_time() -> None:
@@ -111,15 +83,6 @@ def test_with_a_dead_battery_a_write_takes_a_member_s_time() -> None:
     assert disk.account()["media_write_bytes"] == 2 * 100 * 4096
 
 
-def test_a_write_larger_than_the_cache_goes_through() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, cache_bytes=MIB))
-
-    trace = disk.closed_loop(WRITE, [0, 4096], [2048, 2049], depth=1)
-
-    assert int(trace.latency_ns[0]) < MS
-    assert int(trace.latency_ns[1]) > MEMBER_MS * MS
-
-
 def test_random_reads_scale_with_the_members() -> None:
     for level, factor in (("raid0", 4), ("raid10", 4), ("raid5", 4), ("raid6", 4), ("single", 4)):
         text = controller_text(slow_member(capacity_bytes=GIB), level=level, capacity_sectors=2 * GIB // 512)
@@ -128,21 +91,6 @@ def test_random_reads_scale_with_the_members() -> None:
         span = 4 * GIB if level == "single" else 2 * GIB
         rate = per_second(ModelledDisk(text), READ, scattered(4000, span_bytes=span))
         assert rate == pytest.approx(100 * factor, rel=0.05)
-
-
-def test_of_a_pair_the_idle_one_reads() -> None:
-    # All blocks are of the first pair's first chunk: one member alone would give 100 a second.
-    disk = ModelledDisk(controller_text(SLOW))
-
-    assert per_second(disk, READ, np.zeros(1000, np.int64), depth=8) == pytest.approx(200, rel=0.02)
-
-
-def test_consecutive_chunks_of_a_member_are_one_i_o() -> None:
-    disk = ModelledDisk(controller_text(slow_member(iops=100), level="raid0"))
-
-    trace = disk.closed_loop(READ, np.arange(100) * 2048, 2048, depth=1)  # 1 MiB: four chunks of each member
-
-    assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
 
 
 def test_what_a_member_s_queue_does_not_hold_waits_in_the_controller() -> None:
@@ -188,24 +136,6 @@ def test_the_chunks_of_a_row_lie_on_different_members() -> None:
         assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
 
 
-def test_the_part_of_a_row_does_not_keep_whole_rows_waiting() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, level="raid5"))
-
-    disk.closed_loop(WRITE, [0], 2 * 384 + BLOCK, depth=1)
-    disk.advance(disk.now_ns + 10 * S)
-
-    account = disk.account()
-    assert (account["destages"], account["media_read_bytes"]) == (2, 2 * 4096)
-
-
-def test_neighbours_are_destaged_together_whichever_came_first() -> None:
-    for step in (1, -1):
-        disk = ModelledDisk(controller_text(CONSTANT, level="raid0"))
-        disk.closed_loop(WRITE, np.arange(512)[::step] * BLOCK, BLOCK, depth=1)
-        disk.advance(disk.now_ns + 10 * S)
-        assert disk.account()["destages"] == 1
-
-
 def test_small_sequential_writes_become_whole_rows_in_the_cache() -> None:
     for level in ("raid5", "raid6"):
         disk = ModelledDisk(controller_text(CONSTANT, level=level))
@@ -214,16 +144,6 @@ def test_small_sequential_writes_become_whole_rows_in_the_cache() -> None:
         account = disk.account()
         assert account["media_read_bytes"] == 0
         assert account["destages"] < 50
-
-
-def test_a_block_written_again_and_again_is_destaged_once() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT))
-
-    disk.closed_loop(WRITE, np.zeros(5000, np.int64), BLOCK, depth=4)
-    disk.advance(disk.now_ns + 10 * S)
-
-    account = disk.account()
-    assert (account["destages"], account["media_write_bytes"]) == (1, 2 * 4096)
 
 
 def test_an_idle_controller_destages_everything_and_a_busy_one_waits_for_the_high_water_mark() -> None:
@@ -245,12 +165,6 @@ def test_destaging_stops_at_the_low_water_mark() -> None:
 
     left = 3300 - disk.account()["destages"]
     assert left == pytest.approx(2048, abs=20)
-
-
-def test_the_processor_takes_one_command_after_the_other() -> None:
-    disk = ModelledDisk(controller_text(CONSTANT, interval_ns=20_000, cache_bytes=64 * MIB))
-
-    assert per_second(disk, WRITE, scattered(5000)) == pytest.approx(50_000, rel=0.01)
 
 
 def test_the_members_work_is_the_controller_s() -> None:

@@ -36,12 +36,6 @@ def test_splitting_a_transfer_does_not_change_its_time() -> None:
     assert int(cuts.complete_ns[-1]) == int(whole.complete_ns[0])
 
 
-def test_a_sequential_read_at_depth_1_loses_a_revolution() -> None:
-    """Without a cache the next sector has passed by when the command arrives."""
-    trace = ModelledDisk(DRIVE.text()).closed_loop(READ, [0, 8, 16, 24], 8, depth=1)
-    assert np.all(np.abs(np.diff(trace.complete_ns.astype(np.int64)) - DRIVE.rotation_ns) < 40_000)
-
-
 def test_a_larger_window_gains_more_from_the_same_queue() -> None:
     rates = []
     for window in (1, 4, 16, 32):
@@ -92,12 +86,6 @@ def test_a_flush_is_a_barrier() -> None:
     assert int(idle.latency_ns[0]) == DRIVE.overhead_ns
 
 
-def test_overhead_of_a_queued_command_overlaps_the_media_work() -> None:
-    trace = ModelledDisk(DRIVE.text()).arrivals(READ, [0, 64], 64, [0, 1000])
-    assert int(trace.complete_ns[1] - trace.complete_ns[0]) == int(trace.part("transfer_ns")[1])
-    assert int(trace.part("overhead_ns")[1]) == DRIVE.overhead_ns
-
-
 def test_account_is_the_sum_of_the_requests() -> None:
     disk = ModelledDisk(DRIVE.text())
     ops = [READ, WRITE, FLUSH, DISCARD]
@@ -118,11 +106,6 @@ def test_seek_table_follows_the_curve_and_the_grid_is_the_one_that_python_uses()
     assert disk.seek_ns(0) == 0
     for distance in (1, 2, 16, 17, 31, 32, 33, 34, 63, 64, 65, 1000, 12_345, DRIVE.tracks - 1):
         assert disk.seek_ns(distance) == pytest.approx(DRIVE.curve_ns(distance), rel=2e-4)
-
-
-def test_null_disk_takes_no_time() -> None:
-    trace = ModelledDisk(NULL_TEXT).closed_loop(READ, [0, 8, 1024], 8, depth=2, start_ns=9)
-    assert list(trace.complete_ns) == [9, 9, 9]
 
 
 def test_a_wrong_text_is_refused_with_its_place() -> None:
@@ -148,8 +131,3 @@ def test_a_wrong_text_is_refused_with_its_place() -> None:
         with pytest.raises(ValueError, match=r"^line \d+: ") as refused:
             ModelledDisk(text)
         assert message in str(refused.value)
-
-
-def test_comments_and_empty_lines_are_skipped() -> None:
-    disk = ModelledDisk("# a disk\n\n" + NULL_TEXT)
-    assert disk.account()["reads"] == 0

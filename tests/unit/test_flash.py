@@ -38,35 +38,10 @@ def test_what_was_never_written_or_was_discarded_is_read_without_cells() -> None
     assert set(fresh.latency_ns) == {lone}
 
 
-def test_sequential_transfers_meet_the_link() -> None:
-    for op in (READ, WRITE):
-        disk = DRIVE.open(precondition=2 if op == READ else 0, program_ns=100_000)
-        trace = disk.closed_loop(op, np.arange(1024) * 256, 256, depth=8)
-        assert rate_per_s(trace) == pytest.approx(1e9 / DRIVE.link_ns(131_072), rel=0.01)
-        assert not trace.part("cleaning_ns").any()
-
-
-def test_small_sequential_reads_sense_a_page_once() -> None:
-    trace = DRIVE.open(**FILLED).closed_loop(READ, np.arange(400) * BLOCK, BLOCK, depth=1)
-    assert np.count_nonzero(trace.part("cell_ns")) == 100
-
-
 def test_a_channel_limits_the_dies_behind_it() -> None:
     disk = DRIVE.open(**FILLED, **WIDE, channel_bytes_per_s=100_000_000)
     trace = disk.closed_loop(READ, blocks(DRIVE, 20_000), BLOCK, depth=512)
     assert rate_per_s(trace) == pytest.approx(4 * 100e6 / 4096, rel=0.03)
-
-
-def test_each_direction_of_a_duplex_link_has_its_own_rate() -> None:
-    count = 8000
-    ops = np.arange(count) % 2
-    places = blocks(DRIVE, count)
-    rates = []
-    for duplex in (0, 1):
-        disk = DRIVE.open(read_ns=1, program_ns=1000, buffer_bytes=64 * MIB, link_duplex=duplex)
-        rates.append(rate_per_s(disk.closed_loop(ops, places, BLOCK, depth=32)))
-    assert rates[0] == pytest.approx(1e9 / DRIVE.link_ns(4096), rel=0.02)
-    assert rates[1] == pytest.approx(2 * rates[0], rel=0.02)
 
 
 def test_writes_are_quick_while_the_buffer_has_room_then_as_quick_as_the_dies() -> None:
@@ -79,34 +54,6 @@ def test_writes_are_quick_while_the_buffer_has_room_then_as_quick_as_the_dies() 
     assert 131_072 / late.mean() == pytest.approx(16 * 16_384 / 2_000_000, rel=0.01)
     assert trace.part("cache_ns")[1000:].mean() > 0.4 * late.mean()
     assert not trace.part("cleaning_ns").any()
-
-
-def test_what_is_still_in_the_buffer_is_read_from_there() -> None:
-    disk = DRIVE.open()
-    ops, places = [WRITE, READ], [0, 0]
-    trace = disk.closed_loop(ops, places, BLOCK, depth=1)
-    assert trace.part("cell_ns")[1] == 0
-    assert disk.account()["cache_hits"] == 1
-    disk.advance(disk.now_ns + 10_000_000_000)
-    later = disk.closed_loop(READ, [0], BLOCK, depth=1)
-    assert later.part("cell_ns")[0] == 50_000
-
-
-def test_a_block_that_is_written_again_while_its_page_is_open_takes_no_other_room() -> None:
-    disk = DRIVE.open(volatile_cache=0)
-    disk.closed_loop(WRITE, np.zeros(1000, int), BLOCK, depth=4)
-    assert disk.account()["media_write_bytes"] == 0
-    assert disk.flash_problem() is None
-
-
-def test_a_write_of_a_part_of_a_unit_reads_the_rest_and_does_not_wait_for_it() -> None:
-    disk = DRIVE.open(**FILLED)
-    trace = disk.closed_loop(WRITE, [3], 2, depth=1)
-    assert trace.latency_ns[0] == DRIVE.link_ns(1024) + DRIVE.interface_ns
-    assert disk.account()["media_read_bytes"] == 4096
-    whole = DRIVE.open(**FILLED)
-    whole.closed_loop(WRITE, [8], 8, depth=1)
-    assert whole.account()["media_read_bytes"] == 0
 
 
 def test_a_read_interrupts_a_program_where_the_drive_can_and_waits_otherwise() -> None:

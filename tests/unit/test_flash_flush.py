@@ -20,27 +20,9 @@ def test_a_flush_programs_the_open_page_and_saves_the_map() -> None:
     assert trace.part("flush_ns")[1] == trace.latency_ns[1]
 
 
-def test_a_flush_waits_for_every_page_that_is_being_programmed() -> None:
-    # 64 pages on 16 dies: four programs one after the other on each.
-    disk = DRIVE.open(link_bytes_per_s=1 << 36)
-    trace = disk.closed_loop([WRITE, FLUSH], [0, 0], [64 * 32, 0], depth=1)
-    waited = int(trace.latency_ns[1]) - DRIVE.flush_ns - DRIVE.interface_ns
-    assert 3 * 400_000 < waited <= 4 * 400_000
-
-
-def test_with_power_loss_protection_a_flush_waits_for_nothing() -> None:
-    trace = PROTECTED.open().closed_loop([WRITE, FLUSH], [0, 0], [64 * 32, 0], depth=1)
-    assert trace.latency_ns[1] == PROTECTED.flush_ns + PROTECTED.interface_ns
-
-
 def test_a_flush_without_anything_to_save_takes_the_interface_alone() -> None:
     trace = DRIVE.open().closed_loop([WRITE, FLUSH, FLUSH], [0, 0, 0], [BLOCK, 0, 0], depth=1)
     assert trace.latency_ns[2] == DRIVE.interface_ns
-
-
-def test_a_second_flush_at_the_same_time_is_not_done_before_the_first() -> None:
-    trace = DRIVE.open(flush_queued=1).arrivals([WRITE, FLUSH, FLUSH], [0, 0, 0], [BLOCK, 0, 0], [0, 1, 2])
-    assert trace.complete_ns[2] >= trace.complete_ns[1]
 
 
 def test_a_flush_holds_up_later_commands_on_sata_and_not_on_nvme() -> None:
@@ -53,12 +35,6 @@ def test_a_flush_holds_up_later_commands_on_sata_and_not_on_nvme() -> None:
         else:
             assert trace.complete_ns[2] == trace.complete_ns[1] + alone
             assert trace.part("queue_ns")[2] == trace.complete_ns[1] - trace.arrival_ns[2]
-
-
-def test_a_sata_flush_waits_for_reads_that_are_under_way() -> None:
-    disk = Drive(volatile_cache=0).open(precondition=2)
-    trace = disk.arrivals([READ, FLUSH], [0, 0], [BLOCK, 0], [0, 1])
-    assert trace.complete_ns[1] == trace.complete_ns[0] + DRIVE.flush_ns + DRIVE.interface_ns
 
 
 def test_a_write_with_fua_waits_for_its_own_page_only() -> None:
@@ -117,23 +93,6 @@ def test_with_the_cache_off_nothing_acknowledged_is_lost() -> None:
     durable_ns = {int(sector): int(at) for sector, _, _, at in disk.durable}
     for place, ns in enumerate(trace.complete_ns):
         assert durable_ns[place * BLOCK] <= int(ns)
-
-
-def _lost_at_flush(**changed: object) -> int:
-    """Of 200 acknowledged writes, how many are not durable when the flush after them is acknowledged."""
-    disk = DRIVE.open(**changed)
-    disk.record_durable(1000)
-    count = 200
-    places = np.append(np.arange(count) * 64, 0)
-    ops, lengths = [WRITE] * count + [FLUSH], [BLOCK] * count + [0]
-    trace = disk.closed_loop(ops, places, lengths, depth=1)
-    durable = {int(sector) for sector, _, _, at in disk.durable if at <= trace.complete_ns[count]}
-    return count - len(durable & set(map(int, places[:count])))
-
-
-def test_nothing_acknowledged_is_lost_after_a_flush_unless_the_drive_lies_about_it() -> None:
-    assert _lost_at_flush() == 0
-    assert _lost_at_flush(fault="ignores-flush") > 0
 
 
 def test_a_drive_that_ignores_flushes_answers_them_at_once() -> None:

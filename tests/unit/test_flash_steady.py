@@ -56,16 +56,6 @@ def test_a_part_of_a_drive_behaves_as_the_whole() -> None:
     assert found[0] == pytest.approx(found[1], rel=0.05)
 
 
-def test_the_steady_state_is_a_function_of_the_seed() -> None:
-    def read(seed: int) -> list[int]:
-        drive = Drive(capacity_bytes=32 * MIB)
-        disk = drive.open(**STEADY, seed=seed, link_bytes_per_s=50 * GIB)
-        return list(map(int, disk.closed_loop(READ, blocks(drive, 500), BLOCK, depth=32).complete_ns))
-
-    assert read(1) == read(1)
-    assert read(1) != read(2)
-
-
 def test_every_unit_of_a_preconditioned_drive_has_cells() -> None:
     drive = Drive(capacity_bytes=8 * MIB)
     for state in (1, 2):
@@ -127,17 +117,6 @@ def test_discarding_half_the_drive_makes_its_cells_spare() -> None:
     assert amplification(disk, before) == pytest.approx(greedy_amplification(1.2), rel=0.05)
     assert full > 4
     assert disk.flash_problem() is None
-
-
-def test_waits_for_cleaning_and_waits_for_room_count_apart() -> None:
-    drive = Drive(volatile_cache=0)
-    steady = drive.open(**STEADY)
-    trace = steady.closed_loop(WRITE, blocks(drive, drive.units), BLOCK, depth=32)
-    cleaning, cache = (float(trace.part(name).sum()) for name in ("cleaning_ns", "cache_ns"))
-    account = steady.account()
-    work = account["cleaning_work_ns"] / (account["cleaning_work_ns"] + account["destage_work_ns"])
-    assert cleaning / (cleaning + cache) == pytest.approx(work, rel=0.05)
-    assert account["cleanings"] > 0
 
 
 def test_writing_one_block_again_and_again_needs_no_cleaning_and_no_memory() -> None:

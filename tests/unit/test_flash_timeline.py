@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flash_texts import BLOCK, GIB, MIB, Drive, blocks, rate_per_s
+from flash_texts import BLOCK, GIB, MIB, Drive, blocks
 from strata.lab.model import FLUSH, READ, WRITE
 
 ONE_DIE = Drive(dies=1, buffer_bytes=16 * MIB)
@@ -15,21 +15,6 @@ PAGE = 32
 FILLED = {"precondition": 2, "channels": 1}
 FAR = 400_000
 """A sector that no test writes."""
-
-
-def test_a_command_does_not_wait_in_a_queue_for_itself() -> None:
-    drive = Drive(dies=2)
-    disk = drive.open(precondition=2, channels=2, channel_bytes_per_s=50_000_000)
-    trace = disk.closed_loop(READ, [0], 1024, depth=1)
-    assert trace.part("queue_ns")[0] == 0
-    assert trace.part("transfer_ns")[0] + trace.part("cell_ns")[0] > 16 * 50_000
-
-
-def test_a_read_in_a_program_that_is_suspended_already_starts_at_once() -> None:
-    disk = ONE_DIE.open(**FILLED, program_suspend_ns=30_000)
-    ops, places, lengths = [WRITE, READ, READ], [0, FAR, FAR + PAGE], [PAGE, BLOCK, BLOCK]
-    trace = disk.arrivals(ops, places, lengths, [0, 200_000, 200_000])
-    assert list(trace.part("queue_ns")[1:]) == [30_000, 80_000]
 
 
 def test_what_an_interrupted_program_loses_the_work_behind_it_loses() -> None:
@@ -66,37 +51,6 @@ def test_reads_tell_waits_for_cleaning_from_waits_for_commands() -> None:
         found[state] = float(reads.sum()) / float(trace.part("queue_ns")[ops == READ].sum() + 1)
     assert found[0] == 0
     assert found[1] > 1
-
-
-def test_room_in_the_buffer_is_given_in_the_order_of_arrival() -> None:
-    drive = Drive(dies=1, buffer_bytes=32_768, program_ns=(1_000_000,))
-    trace = drive.open(channels=1).arrivals([WRITE, WRITE], [0, 8000], [5 * PAGE + BLOCK, BLOCK], [0, 1])
-    assert trace.complete_ns[1] > trace.complete_ns[0]
-
-
-def test_a_flush_does_not_program_data_that_are_still_on_the_link() -> None:
-    drive = Drive(link_bytes_per_s=1_000_000)
-    trace = drive.open(flush_queued=1).arrivals([WRITE, FLUSH], [0, 0], [BLOCK, 0], [0, 1])
-    arrived = int(trace.complete_ns[0]) - drive.interface_ns
-    assert trace.complete_ns[1] == arrived + 400_000 + drive.flush_ns + drive.interface_ns
-
-
-def test_writes_have_a_rate_of_their_own_on_the_link() -> None:
-    drive = Drive(program_ns=(1000,))
-    disk = drive.open(precondition=2, link_write_bytes_per_s=200_000_000)
-    rates = [
-        rate_per_s(disk.closed_loop(op, np.arange(500) * 256, 256, depth=8)) * 131_072 / 1e6
-        for op in (READ, WRITE)
-    ]
-    assert rates == pytest.approx([500, 200], rel=0.01)
-
-
-def test_programs_pass_the_channels() -> None:
-    drive = Drive(program_ns=(1000,), link_bytes_per_s=10 * GIB)
-    disk = drive.open(channel_bytes_per_s=50_000_000)
-    trace = disk.closed_loop(WRITE, np.arange(1500) * 256, 256, depth=8)
-    late = trace.complete_ns[1499] - trace.complete_ns[500]
-    assert 999 * 131_072 / float(late) * 1e9 == pytest.approx(4 * 50e6, rel=0.02)
 
 
 def test_cleaning_keeps_the_dies_busy_and_no_busier_than_they_can_be() -> None:
