@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strata.datasheet.measure import Subject
 from strata.devices.device import bundled_devices, device_folder, find_device, load_device
 from strata.devices.kind import nearest
 from strata.devices.kinds.network import latency_table, tail_probability
@@ -182,6 +183,14 @@ def test_slow_phases_depend_on_the_seed_and_on_time_alone() -> None:
 
     assert not np.array_equal(first, other)
     assert np.array_equal(trace.latency_ns > 1000, first[50_000:])
+
+
+def test_without_a_share_there_are_no_slow_phases() -> None:
+    lines = driver_config(find_device("aws-ebs-gp3"), name="sda", backing_fd=3)
+    quiet = Subject(find_device("aws-ebs-gp3")).with_values({"slow_share": 0})
+
+    assert "slow_interval_ns=100000000000\nslow_length_ns=1000000000\nslow_factor_percent=500\n" in lines
+    assert "slow" not in quiet.text()
 
 
 GOLDEN = [163_932, 199_623, 252_457, 343_130, 600_000, 1_049_164, 1_425_988, 1_803_399, 2_196_028]
