@@ -11,7 +11,7 @@ import pytest
 from execution_factory import TEXT, TRIALS, fake_runner
 from typer.testing import CliRunner
 
-from command_line import refusal, shown
+from command_line import refusal, shown, shown_json
 from strata.actions import run as running
 from strata.cli import app, main
 from strata.errors import LabError, ResultError, RunError, StrataError, StudyError, ToolError
@@ -171,3 +171,7 @@ def test_a_load_generator_that_alone_is_missing_is_built_for_a_host(
 
     assert isinstance(result.exception, Asked), result.output
     assert "load" in result.exception.args[0]
+
+
+def test_cleaning_where_nothing_was_left_says_so(study: Path) -> None:
+    assert shown_json("lab", "clean") == {"removed": []}

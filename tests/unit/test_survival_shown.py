@@ -13,7 +13,7 @@ from results_factory import FINGERPRINT, TITLES, WORKLOADS, make_study
 from typer.testing import CliRunner
 
 from advice_studies import around, capabilities, study
-from command_line import shown_json
+from command_line import shown, shown_json
 from strata.cli import app
 from strata.model.metric import Metric
 from strata.model.survival import REBUILT, lost_disk_variants
@@ -162,3 +162,13 @@ def test_what_one_of_two_results_has_not_tried_is_not_judged(tmp_path: Path) -> 
 
     assert {row["verdict"] for row in found} == {"not judged"}
     assert {row["first"] for row in found} == {None}
+
+
+def test_losses_stand_below_the_speeds_and_equal_ones_fail_no_gate(tmp_path: Path) -> None:
+    first, second = (made(tmp_path / name, lost=3, returned=True) for name in "ab")
+
+    said = shown("compare", first, second, "--fail-on", "worse")
+    written = shown("compare", first, second, "--markdown")
+
+    assert said.index("What failures did") > said.index(WORKLOAD)
+    assert f"| acknowledged operations lost | ext4 | {WORKLOAD} | 3 of 400 | 3 of 400 | equal |" in written

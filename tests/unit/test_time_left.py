@@ -10,12 +10,13 @@ import pytest
 from execution_factory import fake_runner, run_tiny
 from rich.console import Console
 
-from strata.execution.display import LineDisplay, TableSoFar
+from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
 from strata.execution.forecast import Countdown, Forecast, TrialDuration
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
+from strata.runners.base import Progress
 from strata.units import NS_PER_S
 from strata.words import time_left
 
@@ -181,3 +182,33 @@ def test_only_whole_blocks_are_compared_before_the_end(record: ResultRecord) -> 
     assert first.id == "ext4.oltp.s1", "which an earlier run has measured"
     assert counted == [False, False, False, False, True]
     assert found.blocks == 1
+
+
+def live(display: LiveDisplay) -> str:
+    console = Console(file=io.StringIO(), width=140, record=True)
+    console.print(display)
+    return console.export_text()
+
+
+def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(record: ResultRecord) -> None:
+    clock = FakeClock()
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+    display = LiveDisplay(console, virtual=True, clock=clock)
+    trials = [trial_of("ext4", "oltp", seed) for seed in range(1, 5)]
+    display.begin(trials, 0, 1)
+    display.started(trials[0])
+    display.progress(trials[0], Progress("Fill", "prepare", 30 * NS_PER_S))
+    before = live(display)
+    display.finished(trials[0], made(record, trials[0], virtual_s=90, real_s=180))
+    display.started(trials[1])
+    clock.now_s += 90
+    display.progress(trials[1], Progress("Measure", "measure", 45 * NS_PER_S))
+    after = live(display)
+    display.end()
+
+    assert "left" not in before
+    assert "30 s" in before
+    assert "45 s of about 90 s" in after
+    assert "about 8 min left" in after  # 1.5 of this trial, and twice 3
+    assert "0.50 × real time" in after
+    assert "1/4 trials" in after
