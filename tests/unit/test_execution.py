@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import pty
 import signal
@@ -257,6 +258,23 @@ def test_a_run_that_nohup_has_started_goes_on_when_its_terminal_goes_away(tmp_pa
 
     assert summary.exit_code == 0
     assert summary.unrun == ()
+
+
+def test_the_display_is_drawn_and_written_to_under_one_lock() -> None:
+    """Else a refresh waits for a line that a worker writes, which waits for the refresh."""
+    console = Terminal(file=io.StringIO())
+    display, taken = display_for(console, virtual=True), list[bool]()
+
+    class Drawn:
+        def __rich_console__(self, *_: object) -> Iterator[str]:
+            worker = threading.Thread(target=lambda: taken.append(display.lock.acquire(blocking=False)))
+            worker.start()
+            worker.join()
+            yield ""
+
+    console.render_lines(Drawn())
+
+    assert taken == [False]
 
 
 def _order(folder: Path) -> list[str]:

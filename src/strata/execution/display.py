@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +100,8 @@ class Display:
         self.clock = clock
         self.tally = Tally()
         self.so_far = TableSoFar()
-        self.lock = threading.RLock()
+        # The console's own: its refresh draws the display, which in turn writes lines to the console.
+        self.lock = console._lock
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
         """These trials will be run, ``kept`` others have a result; called again when trials are added."""
