@@ -71,11 +71,15 @@ def flush(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def slower_processor(folder: Path) -> str:
-    """The default processor with 5 % added to each of its times, the programs' included."""
+    """The default processor with longer times: an fsync then takes 5 % more of it.
+
+    Half of the processor's time of so short a load is that of fio's calibration of its clock, which spins
+    for a fixed time.
+    """
     text = (project_root() / "cpus" / "generic-server-2024.toml").read_text()
     changed, count = re.subn(
         r"^(?!processors)(\w+ = \{ value = )([\d.]+)",
-        lambda found: f"{found[1]}{float(found[2]) * 1.05:g}",
+        lambda found: f"{found[1]}{float(found[2]) * 1.107:g}",
         text,
         flags=re.MULTILINE,
     )
@@ -89,24 +93,34 @@ def test_a_planted_flush_and_5_percent_of_computing_are_red_and_the_same_again_i
 ) -> None:
     planted = {
         "before": "",
-        "again": "",
         "flush": f'kernel = "{flush}@main"',
         "computing": slower_processor(tmp_path),
     }
-    found: dict[str, list[int]] = {name: [] for name in planted}
-    why: dict[str, set[str]] = {name: set() for name in planted}
+    red: dict[str, list[int]] = {"again": [], "others": [], **{name: [] for name in planted}}
+    why: dict[str, set[str]] = {name: set() for name in red}
     for run in range(RUNS):
         seeds = [run * SEEDS + each for each in range(1, SEEDS + 1)]
+        first, before = (tmp_path / f"before-{each}" for each in (0, run))
+        # The same once more: with the same seeds, and against other seeds.
+        pairs = {"others": (first, before)} if run else {"again": (first, tmp_path / "again")}
         for name, changed in planted.items():
-            study, results = tmp_path / f"{name}.toml", tmp_path / f"{name}-{run}"
-            study.write_text(STUDY.format(seeds=seeds, changed=changed))
-            ran = strata("run", study, "--results", results, "--allow-kernel-source", "--jobs", 1)
-            assert ran.exit_code == 0, ran.output
-            judged = strata("gate", tmp_path / f"before-{run}", results, "--see", "5%")
-            found[name].append(judged.exit_code)
+            _measure(tmp_path / f"{name}.toml", tmp_path / f"{name}-{run}", seeds, changed)
+            pairs[name] = before, tmp_path / f"{name}-{run}"
+        if not run:
+            _measure(tmp_path / "again.toml", tmp_path / "again", seeds, "")
+        for name, folders in pairs.items():
+            judged = strata("gate", *folders, "--see", "5%")
+            red[name].append(judged.exit_code)
             why[name] |= set(re.findall(r"(\w+: \S+ under \S+ \(\w+)", judged.stderr))
             print(run, name, judged.exit_code, judged.stderr.strip(), flush=True)
 
-    assert found == {"before": [0] * RUNS, "again": [0] * RUNS, "flush": [1] * RUNS, "computing": [1] * RUNS}
+    green = {"again": [0], "others": [0] * (RUNS - 1), "before": [0] * RUNS}
+    assert red == {**green, "flush": [1] * RUNS, "computing": [1] * RUNS}
     assert "changed: ext4 under sync (flushes_per_operation" in why["flush"]
     assert "worse: ext4 under sync (processor_time_ns_per_operation" in why["computing"]
+
+
+def _measure(study: Path, results: Path, seeds: list[int], changed: str) -> None:
+    study.write_text(STUDY.format(seeds=seeds, changed=changed))
+    ran = strata("run", study, "--results", results, "--allow-kernel-source", "--jobs", 1)
+    assert ran.exit_code == 0, ran.output
