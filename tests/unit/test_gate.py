@@ -98,6 +98,7 @@ def test_the_exit_code_is_of_what_is_worse_changed_or_missing(made: Made) -> Non
     flushes = counted_anew(made("flushes"), "xfs.mail", 2).path
     noise = counted_anew(made("noise"), "xfs.mail", 1.01).path
     none = counted_anew(made("none"), "xfs.mail", 0).path
+    others = counted_anew(made("others", seeds=range(11, 17)), "xfs.mail", 0).path
     missing = made("missing", missing=[f"xfs.mail.s{seed}" for seed in range(1, 7)]).path
     for words, red in (
         ((before, before), []),
@@ -110,6 +111,7 @@ def test_the_exit_code_is_of_what_is_worse_changed_or_missing(made: Made) -> Non
         ((before, none), ["changed"]),
         ((none, before), ["changed"]),
         ((before, noise), []),
+        ((none, others), []),  # no seed in common, and no flushes in either
         ((before, missing), ["missing"]),
     ):
         found = shown_json("gate", *words, exit_code=int(bool(red)))

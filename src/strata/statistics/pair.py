@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Change:
-    """A metric or a count that differs between trials of the same seed; without common seeds all do.
+    """A metric or a count that differs between trials of the same seed; without common ones, if any does.
 
     Attributes:
         first: The level in the first set over the common seeds, or all; None if no trial has the metric.
@@ -102,6 +102,8 @@ class Change:
     @property
     def size(self) -> float:
         """How far the ratio is from 1, as a logarithm."""
+        if self.first == self.second:
+            return 0.0
         return abs(math.log(self.ratio)) if self.ratio and self.ratio > 0 else math.inf
 
 
@@ -297,10 +299,10 @@ def _changes(
 
 
 def _differ(upper: CellSeries, lower: CellSeries) -> bool:
-    """Whether the values of a common seed differ; without a common seed they count as different."""
+    """Whether the values of a common seed differ; without a common seed, whether there are other values."""
     one, two = upper.series.values, lower.series.values
     shared = one.keys() & two.keys()
-    return not shared or any(one[seed] != two[seed] for seed in shared)
+    return any(one[seed] != two[seed] for seed in shared) if shared else {*one.values()} != {*two.values()}
 
 
 def _overall(
