@@ -55,10 +55,11 @@ def shared_store(url: str | None, say: Callable[[str], None]) -> SharedStore | N
     """The store of this URL; the configured one for None. Raises ResultError for a URL that none can have."""
     mine = configured()
     chosen = mine.store if url is None else url
-    return None if chosen in {"", NO_STORE} else SharedStore(_absolute(chosen), mine.store_traces, say)
+    return None if chosen in {"", NO_STORE} else SharedStore(absolute(chosen), mine.store_traces, say)
 
 
-def _absolute(url: str) -> str:
+def absolute(url: str) -> str:
+    """The URL, or the absolute path of a folder."""
     return url if "://" in url else str(Path(url).expanduser().absolute())
 
 

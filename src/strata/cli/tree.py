@@ -26,6 +26,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "serve": "Watch studies in a browser, while they run and afterwards.",
         "export": "Write tables and figures for articles and other programs.",
         "merge": "Merge results of one study: of shards, of several users, of a store.",
+        "publish": "Publish results as static pages, with their records.",
         "query": "Ask a study's results anything, in SQL.",
         "explain": "Explain where a trial's time went; of two, why one is faster.",
         "trace": "Write a trial's disk requests, or replay them on another disk.",

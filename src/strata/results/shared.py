@@ -29,7 +29,7 @@ from strata.errors import ResultError, StrataError
 from strata.files import read_plain
 from strata.plan.model import canonical_json, sha256_hex
 from strata.results.reading import Sealed, unsealed
-from strata.results.record import Fingerprint, StudySnapshot, joined
+from strata.results.record import Fingerprint, ResultRecord, StudySnapshot, joined
 
 _RESULT: Final = "result.json"
 _EVENTS: Final = "events.jsonl"
@@ -108,8 +108,8 @@ class SharedStore:
 
         Raises ResultError for a record that is damaged, or another one than its place says.
         """
-        name = f"records/{identity}/{_lab(fingerprint)}.zip"
-        content = self._read(name)
+        name = _name(identity, fingerprint)
+        content = self.read(name)
         if content is None:
             return None
         files, sealed = _unpacked(content, self._place(name))
@@ -117,7 +117,7 @@ class SharedStore:
         if (record.spec_sha256, record.fingerprint) != (identity, fingerprint):
             raise _unfit("this is the record of another trial", self._place(name))
         if self.traces and record.trace is not None:
-            trace = self._read(name.removesuffix(".zip") + ".parquet")
+            trace = self.read(name.removesuffix(".zip") + ".parquet")
             files |= {} if trace is None else {_TRACE: trace}
         return files
 
@@ -131,15 +131,15 @@ class SharedStore:
         record = sealed.record
         if record.time_domain != "virtual" or not record.validity.valid:
             return
-        name = f"records/{record.spec_sha256}/{_lab(record.fingerprint)}.zip"
+        name = record_name(record)
         if not self._has(name, sealed, attempt):
             if self.traces and (attempt / _TRACE).is_file():  # before its record, which says that it is whole
-                self._write(name.removesuffix(".zip") + ".parquet", read_plain(attempt / _TRACE, 1 << 40))
-            self._write(name, _packed(files))
+                self.write(name.removesuffix(".zip") + ".parquet", read_plain(attempt / _TRACE, 1 << 40))
+            self.write(name, _packed(files))
             self._has(name, sealed, attempt)  # another one may have written at the same time
 
     def _has(self, name: str, sealed: Sealed, attempt: Path) -> bool:
-        content = self._read(name)
+        content = self.read(name)
         if content is None:
             return False
         there = _unpacked(content, self._place(name))[1].record_sha256
@@ -165,7 +165,7 @@ class SharedStore:
 
     def get_study(self, name: str) -> StoredStudy | None:
         place = f"studies/{name}.json"
-        content = self._read(place)
+        content = self.read(place)
         try:
             return None if content is None else StoredStudy.model_validate_json(content)
         except ValidationError as error:
@@ -181,7 +181,7 @@ class SharedStore:
             study = joined(there.study, study, (self._place(f"studies/{study.name}.json"), "this run"))
             labs = {**there.labs, **labs}
         kept = StoredStudy(study=study, labs=dict(labs))
-        self._write(f"studies/{study.name}.json", kept.model_dump_json().encode())
+        self.write(f"studies/{study.name}.json", kept.model_dump_json().encode())
 
     def named(self, study: StudySnapshot, labs: Mapping[str, Fingerprint]) -> None:
         """`put_study`; what goes wrong is said."""
@@ -223,7 +223,8 @@ class SharedStore:
         except ResultError as error:
             self.say(f"{error}")
 
-    def _read(self, name: str) -> bytes | None:
+    def read(self, name: str) -> bytes | None:
+        """A file of the store; None if there is none. Raises StoreError."""
         files, root = self._opened
         with self._explained(self._place(name), "read the store"):
             try:
@@ -232,7 +233,8 @@ class SharedStore:
                 return None
             return content
 
-    def _write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, which appears when it is whole. Raises StoreError."""
         files, root = self._opened
         place = f"{root}/{name}"
         with self._explained(self._place(name), "write to the store"):
@@ -265,8 +267,14 @@ class SharedStore:
             raise StoreError(f"cannot {doing}: {said[:200]}", place=place, remedy=remedy) from error
 
 
-def _lab(fingerprint: Fingerprint) -> str:
-    return sha256_hex(canonical_json(fingerprint.model_dump(mode="json")))[:32]
+def record_name(record: ResultRecord) -> str:
+    """The place of a record in any store."""
+    return _name(record.spec_sha256, record.fingerprint)
+
+
+def _name(identity: str, fingerprint: Fingerprint) -> str:
+    lab = sha256_hex(canonical_json(fingerprint.model_dump(mode="json")))[:32]
+    return f"records/{identity}/{lab}.zip"
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
