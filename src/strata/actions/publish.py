@@ -51,22 +51,27 @@ def publish(results: Sequence[Path], url: str, traces: bool = False) -> Publishe
         _refuse_other(store, report.results.snapshot, url)
     records = 0
     for (folder, report), name in zip(reports, names, strict=True):
-        snapshot, is_virtual = report.results.snapshot, report.is_virtual
+        snapshot = report.results.snapshot
         with working(f"publishing {name}"):
-            labs = {}
-            for each in folder.readings():
-                if each.record is not None and each.usable and each.attempt is not None and is_virtual:
-                    store.put(each.attempt.path)
-                    labs[each.record.spec_sha256] = each.record.fingerprint
-            if labs:
-                store.put_study(snapshot, labs)
-            records += len(labs)
+            records += _put(store, folder, report)
             store.write(f"reports/{name}.toml", snapshot.text.encode())
             store.write(f"reports/{name}.html", render(report).encode())
         there = (*(cell for cell in there if cell.study != name), *gallery_cells(report.results))
     store.write(INDEX, f"{json_text(CELLS.dump_python(there), indent=1)}\n".encode())
     store.write("index.html", gallery_page(there, url).encode())
     return Published(url, tuple(dict.fromkeys(cell.study for cell in there)), there, records)
+
+
+def _put(store: SharedStore, folder: ResultsFolder, report: Report) -> int:
+    """Give the records of the lab to the store, with the study that names them; returns their number."""
+    labs = {}
+    for each in folder.readings() if report.is_virtual else ():
+        if each.record is not None and each.usable and each.attempt is not None:
+            store.put(each.attempt.path)
+            labs[each.record.spec_sha256] = each.record.fingerprint
+    if labs:
+        store.put_study(report.results.snapshot, labs)
+    return len(labs)
 
 
 def _cells_there(store: SharedStore, url: str) -> tuple[GalleryCell, ...]:

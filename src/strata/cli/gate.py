@@ -13,7 +13,7 @@ import typer
 from strata.actions.gate import Gate
 from strata.cli.compare import BAD_VERDICT_EXIT, ZONE, Globs, asked_zone, failures
 from strata.cli.output import print_json, print_text, refuse_both, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, argument, option
+from strata.cli.parameters import AsJson, AsMarkdown, argument, option, results_path
 from strata.files import write_page
 from strata.printable import printable
 from strata.report.comparison import pair_blocks
@@ -26,9 +26,12 @@ from strata.units import parse_share
 
 _REASONS: Final = (FailOn.WORSE, FailOn.CHANGED, FailOn.MISSING)
 
-Baseline = Annotated[Path, argument("The results of the last good state.", "RESULTS")]
+Baseline = Annotated[Path, argument("The results of the last good state.", "RESULTS", parser=results_path)]
 Candidate = Annotated[
-    Path | None, argument("The results of the change. Without them: what the gate could see.", "RESULTS")
+    Path | None,
+    argument(
+        "The results of the change. Without them: what the gate could see.", "RESULTS", parser=results_path
+    ),
 ]
 See = Annotated[
     str | None, option("Refuse a gate that cannot see this difference in each cell.", "--see", "PERCENT")

@@ -11,7 +11,7 @@ import typer
 from strata.actions.gate import side_of
 from strata.cli.compare import ZONE, Globs, Threshold, asked_zone
 from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, argument, option
+from strata.cli.parameters import AsJson, AsMarkdown, argument, option, results_path
 from strata.files import refuse_folder, write_page
 from strata.report.document import Document, markdown_of
 from strata.report.history import change_blocks, history_page, run_name
@@ -21,7 +21,9 @@ from strata.statistics.pair import ComparisonOptions
 
 
 def history(  # noqa: PLR0917  typer makes options of them
-    results: Annotated[list[Path], argument("The results of each run, the oldest first.", "RESULTS...")],
+    results: Annotated[
+        list[Path], argument("The results of each run, the oldest first.", "RESULTS...", parser=results_path)
+    ],
     stack: Annotated[Globs, option("Only these stacks; may be repeated.", "GLOB")] = None,
     workload: Annotated[Globs, option("Only these workloads; may be repeated.", "GLOB")] = None,
     metric: Annotated[

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from strata.actions import publish as publishing
 from strata.cli.output import notes, print_json
-from strata.cli.parameters import AsJson, argument, option
+from strata.cli.parameters import AsJson, argument, option, results_path
 from strata.words import counted
 
 
@@ -33,7 +32,7 @@ def publish(
     """
     if len(places) < 2:
         raise typer.BadParameter("name results, and then the gallery", param_hint="RESULTS... PLACE")
-    done = publishing.publish([Path(each) for each in places[:-1]], places[-1], traces)
+    done = publishing.publish([results_path(each) for each in places[:-1]], places[-1], traces)
     if as_json:
         print_json(done)
     else:
