@@ -145,6 +145,8 @@ def sources_sha256() -> str:
 
 @functools.cache
 def _sources(root: Path) -> str:
-    found = sorted(path for path in root.rglob("*") if path.suffix in {".py", ".toml"} and path.is_file())
+    # Only a wheel has more than code in ``bundled``, and plans hold what they use of it.
+    own = (path for path in root.rglob("*.toml") if "bundled" not in path.relative_to(root).parts)
+    found = sorted([*root.rglob("*.py"), *own])
     stated = {path.relative_to(root).as_posix(): sha256_hex(path.read_bytes()) for path in found}
     return sha256_hex(json.dumps(stated).encode())
