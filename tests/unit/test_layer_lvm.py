@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from layer_factory import GIB, context, on, refused, refused_keys, step_of
 
+from present import present
 from strata.layers.lvm.lvm import Lvm
 from strata.layers.lvm.lvm_thin import LvmThin
 from strata.model.layer import Geometry, Layer, Provided
@@ -163,3 +164,17 @@ def test_a_pool_tells_what_is_taken_of_it() -> None:
     )
 
     assert thin(chunk="128KiB").allocated_bytes(status) == 120 * (128 << 10)
+
+
+def test_a_spare_of_the_group_or_a_new_one_takes_the_lost_ones_place() -> None:
+    layer = lvm(type="raid1", spares=["disk9"])
+    where = context("lvm", 2, ("disk9",)).during("alter", "lvm-rebuild")
+
+    own = present(layer.rebuild(where, "${disk1}", "${disk9}"))
+    new = present(layer.rebuild(where, "${disk1}", "${disk8}"))
+
+    assert [each.argv[0] for each in own] == ["lvconvert"]
+    assert [each.argv[0] for each in new] == ["vgreduce", "pvcreate", "vgextend", "lvconvert"]
+    waited = layer.rebuilt(where.during("alter", "lvm-rebuilt"))
+    assert step_of(waited, "rebuilt").background
+    assert lvm().rebuild(where, "${disk1}", "${disk9}") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layer_factory import GIB, on, refused, step_of
+from layer_factory import GIB, context, on, refused, step_of
 
 from strata.layers.zfs.datasets import Zfs, Zvol
 from strata.layers.zfs.zpool import FIND_ERRORS, Zpool
@@ -214,3 +214,11 @@ def test_two_pools_of_one_kernel_have_one_limit_of_the_arc(tmp_path: Path) -> No
     assert found(lower, '{ layer = "vm" }', upper) == []
     assert found(lower, '{ layer = "guest" }', upper.replace("64MiB", "128MiB")) == []
     assert found(lower, '{ layer = "guest" }', upper) == ["stacks.s.layers[3].arc_max"]
+
+
+def test_a_spare_replaces_a_lost_disk() -> None:
+    layer = zpool(vdev="mirror", spares=["spare0"])
+    replace = step_of(layer.rebuild(context("zpool", 2), "${disk1}", "${spare0}"), "replace")
+
+    assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare0")
+    assert zpool(spares=["spare0"]).rebuild(context("zpool", 2), "${disk1}", "${spare0}") is None
