@@ -295,6 +295,7 @@ def _pack(archive: Path, image: Path, log: Path, progress: SetupProgress) -> Non
         run_logged(
             [
                 *("sh", "-c", 'exec mksquashfs - "$@" -tar <"$0"', str(archive), str(image)),
+                *("-root-uid", "0", "-root-gid", "0"),  # not those of who packs
                 *(*_COMPRESSION, "-mkfs-time", DATE, "-all-time", DATE, "-no-progress"),
             ],
             log=log,
