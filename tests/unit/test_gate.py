@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -13,9 +14,12 @@ from typer.testing import CliRunner, Result
 
 from command_line import refusal, shown_json
 from made_results import made_results
+from strata.actions.gate import Gate
 from strata.cli import app
+from strata.errors import StudyError
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import confidence_of
+from strata.statistics.pair import ComparisonOptions
 from strata.statistics.power import POWER, visible
 from strata.statistics.selftest import interval_of_means
 
@@ -90,6 +94,16 @@ def test_cells_without_an_interval_are_blind(made: Made) -> None:
     assert "3 seeds or more" in (refusal("gate", two, two, "--see", "10%").remedy or "")
     assert {each["smallest"] for each in shown_json("gate", two)["sights"]} == {None}
     assert all(each["smallest"] for each in shown_json("gate", alike)["sights"])  # blocks still differ
+
+
+def test_more_seeds_are_no_remedy_where_all_have_one_value(made: Made) -> None:
+    gate = Gate.at(made("before").path, ComparisonOptions())
+    alike = replace(gate.seen[0], spread=0.0, smallest=None, blind="all seeds have one value")
+
+    with pytest.raises(StudyError, match="sees none: all seeds have one value") as caught:
+        replace(gate, seen=(*gate.seen, alike)).refuse_blind(0.05)
+
+    assert caught.value.remedy == "lengthen the measured window, or ask for less"
 
 
 def test_the_exit_code_is_of_what_is_worse_changed_or_missing(made: Made) -> None:

@@ -62,7 +62,7 @@ class Gate:
         remedy = "lengthen the measured window, or ask for less"
         if worst.n < SEEDS_MIN:
             remedy = f"measure the baseline with {SEEDS_MIN} seeds or more"
-        elif all(needed):
+        elif all(needed) and not worst.blind:
             most = max(filter(None, needed))
             remedy = f"measure the baseline with {counted(most, 'seed')}, or ask for less"
         raise StudyError(f"{worst.title} {least}{more}", place=f"--see {format_share(asked)}", remedy=remedy)
