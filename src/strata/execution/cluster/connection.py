@@ -76,7 +76,8 @@ class Cluster:
                     place="--cluster",
                     remedy="install Strata with it: pip install 'strata-storage[cluster]'",
                 ) from error
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by Strata
+            for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is said by Strata
             atexit.register(self.close)
             self._client = self._connected(self._stated())
         return self._client

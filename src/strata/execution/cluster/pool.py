@@ -107,8 +107,15 @@ class ClusterPool:
 
     @property
     def labs(self) -> int:
-        threads: dict[str, int] = self.client.nthreads()
-        return max(1, sum(threads.values()))
+        return max(1, sum(self._present().values()))
+
+    def _present(self) -> dict[str, int]:
+        """The threads of each worker."""
+        try:
+            found: dict[str, int] = self.client.nthreads()
+        except OSError as error:
+            raise self._scheduler_gone() from error
+        return found
 
     def run(
         self,
@@ -150,7 +157,7 @@ class ClusterPool:
         self._looked_s = now_s
         if self.client.status != "running":
             raise self._scheduler_gone()
-        present = set(self.client.scheduler_info(n_workers=-1)["workers"])
+        present = set(self._present())
         for address in self._fit.keys() - present:
             machine = self._fit.pop(address).machine
             self.failures[machine.host] += 1
@@ -160,7 +167,7 @@ class ClusterPool:
             if not flight.workers & (present if flight.part else self._fit.keys()):
                 self._flying.pop(future).give_back(run.waiting)
                 future.cancel()
-        if present and not self._fit and not any(flight.part for flight in self._flying.values()):
+        if self._seen >= present and not self._fit and self.left_out and not self._flying:
             said = "; ".join(f"{machine}: {why}" for machine, why in self.left_out.items())
             raise LabError(f"no worker can run a trial: {said}", place=self.address)
         if not present:

@@ -202,7 +202,7 @@ def end(run: str) -> None:
     shutil.rmtree(cache_root() / "cluster" / f"{run}-{os.getpid()}", ignore_errors=True)
 
 
-def forget(identities: Iterable[str]) -> None:
+async def forget(identities: Iterable[str]) -> None:
     """Delete records that a client has taken."""
     for identity in identities:
         if not _cache().is_locked(_lock(identity)):
