@@ -63,7 +63,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def network(count: int) -> Iterator[list[tuple[str, ...]]]:
-    """Network namespaces as machines, with the addresses after `CLIENT`; the words that run a program in each."""
+    """Network namespaces with the addresses after `CLIENT`; gives the words that run a program in each."""
     _ip("link", "add", _BRIDGE, "type", "bridge")
     names = [f"strata-m{number}" for number in range(1, count + 1)]
     try:

@@ -26,6 +26,8 @@ from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted, time_left
 
 _NOTHING_YET: Final = Progress("", "", 0)
+_LOOKED_AT_S: Final = 1e-4
+"""For each waiting trial: the time left of 10,000 trials is estimated once a second."""
 
 Clock = Callable[[], float]
 
@@ -43,7 +45,7 @@ class Running:
 class Tally:
     """The progress of a study, and its time left."""
 
-    to_run: list[Trial] = field(default_factory=list)
+    to_run: dict[str, Trial] = field(default_factory=dict)  # by id
     workers: int = 1
     kept: int = 0
     valid: int = 0
@@ -51,6 +53,8 @@ class Tally:
     running: dict[str, Running] = field(default_factory=dict)
     forecast: Forecast = field(default_factory=Forecast)
     countdown: Countdown = field(default_factory=Countdown)
+    _next_s: float = 0.0  # when the time left is estimated again
+    _left_s: float | None = None
 
     @property
     def done(self) -> int:
@@ -64,13 +68,18 @@ class Tally:
             self.valid += 1
         else:
             self.invalid += 1
-        self.to_run = [each for each in self.to_run if each.id != trial.id]
+        self.to_run.pop(trial.id, None)
 
     def left_s(self, now_s: float) -> float | None:
         """The displayed real seconds until the end; None before any trial is done."""
+        if now_s < self._next_s:
+            return self._left_s
         running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
-        waiting = [each for each in self.to_run if each.id not in self.running]
-        return self.countdown.left_s(self.forecast.study_left_s(running, waiting, self.workers), now_s)
+        waiting = [each for name, each in self.to_run.items() if name not in self.running]
+        estimate_s = self.forecast.study_left_s(running, waiting, self.workers)
+        self._left_s = self.countdown.left_s(estimate_s, now_s)
+        self._next_s = now_s + len(waiting) * _LOOKED_AT_S
+        return self._left_s
 
     def completed(self) -> float:
         """The number of trials done; a running one counts by the share of its own time."""
@@ -106,8 +115,9 @@ class Display:
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
         """These trials will be run, ``kept`` others have a result; called again when trials are added."""
         with self.lock:
-            self.tally.to_run, self.tally.workers, self.tally.kept = list(trials), workers, kept
-            self.so_far.expect(self.tally.to_run)
+            self.tally.to_run = {each.id: each for each in trials}
+            self.tally.workers, self.tally.kept = workers, kept
+            self.so_far.expect(self.tally.to_run.values())
 
     def started(self, trial: Trial) -> None:
         with self.lock:
@@ -152,7 +162,9 @@ class Display:
         """The cell's trials that have not begun will not be run."""
         with self.lock:
             before, running = self.tally.to_run, self.tally.running
-            self.tally.to_run = [each for each in before if each.id in running or each.key.cell != cell]
+            self.tally.to_run = {
+                name: each for name, each in before.items() if name in running or each.key.cell != cell
+            }
             if self.tally.to_run != before:
                 self.say(f"{cell}: two trials failed alike, so its further seeds are not run: {why}")
 

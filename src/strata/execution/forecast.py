@@ -96,9 +96,12 @@ class Forecast:
             return None
         free += [0.0] * (workers - len(free))
         heapq.heapify(free)
-        for cell in waiting:
-            takes = self.left_s(cell)
-            if takes is None:
+        known: dict[CellKey, float | None] = {}
+        for each in waiting:
+            cell = CellKey(each.stack, each.workload)
+            if cell not in known:
+                known[cell] = self.left_s(cell)
+            if (takes := known[cell]) is None:
                 return None
             heapq.heapreplace(free, free[0] + takes)
         return max(free, default=0.0)

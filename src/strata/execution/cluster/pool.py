@@ -148,7 +148,9 @@ class ClusterPool:
             parts = parts_of(runner.lab_for, (plan for item in items for plan in work.plans(item)))
         run = f"strata-{uuid.uuid4().hex}"
         content = packed(work, runner)
-        return Order(run, this_strata(), tuple(parts), self.lab_bytes, consent(), content)
+        shared = self.site.folder.store.shared
+        store = None if shared is None else (shared.url, shared.traces)
+        return Order(run, this_strata(), tuple(parts), self.lab_bytes, consent(), content, store)
 
     def _look(self, run: _Run) -> None:
         """Notice, now and then, workers that have come or gone, and the end of the scheduler."""

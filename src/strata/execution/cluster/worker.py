@@ -29,6 +29,7 @@ from strata.lab.travel import LabPart, sources_sha256
 from strata.model.consent import Consent, give_consent
 from strata.plan.model import Trial
 from strata.results.records import RecordStore
+from strata.results.shared import SharedStore
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Progress, Runner
 from strata.units import format_size
@@ -48,6 +49,7 @@ class Order:
     Attributes:
         strata: The client's version, and the hash of its files.
         content: The packed work and runner.
+        shared: The URL of the store that takes each record first, and whether it takes traces.
     """
 
     run: str
@@ -56,6 +58,7 @@ class Order:
     lab_bytes: int
     consent: Consent
     content: bytes
+    shared: tuple[str, bool] | None
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class Returned:
 class _Run:
     work: Work[Any, Any]
     runner: Runner
+    shared: SharedStore | None
     cancel: threading.Event = field(default_factory=threading.Event)
 
 
@@ -118,12 +122,13 @@ def _machine() -> WorkerMachine:
     return WorkerMachine(socket.gethostname(), str(cache_root()))
 
 
-def _store() -> RecordStore:
-    return RecordStore(cache_root() / "records")
+def _store(shared: SharedStore | None = None) -> RecordStore:
+    return RecordStore(cache_root() / "records", shared)
 
 
 async def enlist(order: Order, dask_worker: Worker) -> Enlisted:
     """Take part in a run: the right Strata, memory for a lab, and its parts with the right hashes."""
+    machine = WorkerMachine(socket.gethostname(), dask_worker.address)
     try:
         machine = _machine()
         if (found := this_strata()) != order.strata:
@@ -141,7 +146,9 @@ async def enlist(order: Order, dask_worker: Worker) -> Enlisted:
             lacking = tuple(part for part in order.parts if not part.is_here())
         if not lacking and order.run not in _runs:
             give_consent(kernel_source=order.consent.kernel_source)
-            _runs[order.run] = _Run(*pickle.loads(order.content))  # noqa: S301  Dask trusts its client
+            shared = None if order.shared is None else SharedStore(*order.shared)
+            work, runner = pickle.loads(order.content)  # noqa: S301  Dask trusts its client
+            _runs[order.run] = _Run(work, runner, shared)
         return Enlisted(machine, labs, "", lacking, frozenset(_held()))
     except (StrataError, OSError) as error:
         return Enlisted(machine, unfit=_in_one(error))
@@ -186,7 +193,7 @@ def work_on(run: str, item: Any, identity: str) -> Returned:
         ):
             if here.cancel.is_set():
                 raise Cancelled
-            folder = ResultsFolder(cache_root() / "cluster" / f"{run}-{os.getpid()}", _store())
+            folder = ResultsFolder(cache_root() / "cluster" / f"{run}-{os.getpid()}", _store(here.shared))
             site = WorkSite(here.runner, folder, display, here.cancel, cpus[index], is_away=True)
             return Returned(machine, here.work(item, site))
     except Cancelled:
