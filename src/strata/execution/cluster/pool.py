@@ -210,10 +210,9 @@ class ClusterPool:
         self.site.display.say(f"{machine} is sent the lab's {part.kind}")
         if part not in self._chunks:
             self._chunks[part] = [self.client.scatter(chunk, hash=False) for chunk in part.chunks()]
-        keys = [chunk.key for chunk in self._chunks[part]]
         key = f"strata-part-{uuid.uuid4().hex}"
         future = self.client.submit(
-            receive, part, part.entry(), part.files(), keys, workers=[address], key=key
+            receive, part, part.entry(), part.files(), self._chunks[part], workers=[address], key=key
         )
         self._fly(future, _Flight(None, frozenset((address,)), machine=machine, part=part))
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributed import Future, Worker, get_worker, worker_client
+from distributed import Worker, get_worker
 
 from strata import __version__
 from strata.errors import StrataError
@@ -168,12 +168,10 @@ def _lock(identity: str) -> str:
     return f"record-{identity[:20]}"
 
 
-def receive(part: LabPart, entry: Entry, files: list[tuple[str, int, int]], chunks: list[str]) -> Returned:
-    """Take a part of the lab, whose content is in Dask's futures with these keys."""
+def receive(part: LabPart, entry: Entry, files: list[tuple[str, int, int]], chunks: list[bytes]) -> Returned:
+    """Take a part of the lab, whose content comes from other workers or the client."""
     try:
-        with worker_client() as client:
-            arriving: Iterator[bytes] = (Future(key, client).result() for key in chunks)
-            part.receive(entry, files, arriving)
+        part.receive(entry, files, iter(chunks))
     except (StrataError, OSError) as error:
         return Returned(_machine(), unfit=_in_one(error))
     return Returned(_machine())
