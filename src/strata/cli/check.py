@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,8 +14,10 @@ from strata.actions.check import CheckedStudy, check_files
 from strata.cli.output import print_json
 from strata.cli.parameters import WHOLE, AtScale, AtShard, argument, asked_scale, asked_shard, option
 from strata.errors import DiagnosticsError, StrataError
+from strata.execution.cluster.connection import Cluster
 from strata.execution.estimate import Estimate
 from strata.execution.schedule import chosen_trials
+from strata.execution.pool import lab_jobs
 from strata.lab.limits import lies_on_disk
 from strata.model.find import find_of
 from strata.model.trial import CellKey
@@ -23,12 +26,16 @@ from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.words import counted, listed
 
 _LONGEST: Final = 3
+_MACHINES_MAX: Final = 100_000
 
 
 def check(
     study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
     scale: AtScale = WHOLE,
     shard: AtShard = None,
+    cluster: Annotated[
+        str | None, option("Also the time on a cluster, or on these numbers of machines.", "WHERE|N,N")
+    ] = None,
     as_json: Annotated[bool, option("The studies and the mistakes, by their files.", "--json")] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
@@ -42,6 +49,7 @@ def check(
         strata check studies
         strata check studies/showcase.toml --scale 10%
         strata check studies/showcase.toml --shard 2/3
+        strata check studies/published/kvm.toml --cluster 1,40,400
         strata check studies/quickstart.toml --json | jq -r '.mistakes[][].remedy'
     """
     part = asked_shard(shard)
@@ -60,6 +68,8 @@ def check(
             if part is not None and isinstance(each, CheckedStudy):
                 keys = chosen_trials(each.study, None, part).keys
                 print(f"  part {part}: {counted(len(keys), 'trial')}: {', '.join(sorted(map(str, keys)))}")
+            if cluster is not None and isinstance(each, CheckedStudy):
+                _print_cluster(each.estimate, cluster)
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
@@ -131,6 +141,25 @@ def _print_shared(groups: list[list[CellKey]]) -> None:
             f"for {counted(cells, 'cell')}{example}"
         )
     )
+
+
+def _print_cluster(estimate: Estimate, where: str) -> None:
+    """The real time on a cluster, or on numbers of machines like this one."""
+    if not where.replace(",", "").isdecimal():
+        labs = Cluster(where).labs(estimate.lab_bytes)
+        _print_time(estimate, labs, f"{where} with {counted(labs, 'lab')}")
+        return
+    of_each = lab_jobs(estimate.lab_bytes, len(os.sched_getaffinity(0)))
+    for machines in map(int, filter(None, where.split(","))):
+        if not 0 < machines <= _MACHINES_MAX:
+            raise typer.BadParameter(f"1 to {_MACHINES_MAX} machines", param_hint="--cluster")
+        like = f"{counted(machines, 'machine')} like this one, {counted(machines * of_each, 'lab')} at once"
+        _print_time(estimate, machines * of_each, like)
+
+
+def _print_time(estimate: Estimate, labs: int, where: str) -> None:
+    took = format_duration(round(estimate.real_s_with(labs)) * NS_PER_S)
+    print(printable(f"  about {took} on {where}"))
 
 
 def _print_estimate(estimate: Estimate) -> None:

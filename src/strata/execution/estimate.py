@@ -7,6 +7,7 @@ results folders; without any, from a rule of thumb.
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,6 +97,14 @@ class Estimate:
     @in_json
     def real_s(self) -> float:
         return (sum(each.real_s for each in self.cells) + self.failures_real_s) / self.jobs
+
+    def real_s_with(self, labs: int) -> float:
+        """The same with this number of labs on machines like this one: a trial runs on one of them."""
+        free = [self.failures_real_s / labs] * labs
+        for each in sorted(self.cells, key=lambda cell: -cell.trial_real_s):
+            for _ in range(each.trials):
+                heapq.heapreplace(free, free[0] + each.trial_real_s)
+        return max(free)
 
     @property
     @in_json
