@@ -3,9 +3,9 @@
 
     .venv/bin/python -m bench.cluster 100 1000 10000 [--workers 2]
 
-For each number of trials: real time and the CPU time of client, scheduler and workers a trial, beside those of
-one thread without a cluster (0 workers), and the most memory that the client took. On a busy machine only the
-CPU time means something. Each number runs in a process of its own.
+For each number of trials: real time and the CPU time of client, scheduler and workers a trial, beside those
+of one thread without a cluster (0 workers), and the most memory that the client took. On a busy machine only
+the CPU time means something. Each number runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _cpu_s() -> float:
     """The CPU time of this process and of all workers."""
     own = psutil.Process()
     times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))
 
 
 def _measure(trials: int, workers: int) -> dict[str, Any]:

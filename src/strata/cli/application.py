@@ -166,7 +166,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
             from strata.model.consent import give_consent  # noqa: PLC0415  only where there is a study
 
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
-        if (where := given.pop("cluster", None)) is not None:
+        if "cluster" in common and (where := given.pop("cluster")) is not None:
             from strata.execution.cluster.connection import Cluster  # noqa: PLC0415
 
             if given["jobs"] is not None:
