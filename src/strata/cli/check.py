@@ -16,8 +16,8 @@ from strata.cli.parameters import WHOLE, AtScale, AtShard, argument, asked_scale
 from strata.errors import DiagnosticsError, StrataError
 from strata.execution.cluster.connection import Cluster
 from strata.execution.estimate import Estimate
-from strata.execution.schedule import chosen_trials
 from strata.execution.pool import lab_jobs
+from strata.execution.schedule import chosen_trials
 from strata.lab.limits import lies_on_disk
 from strata.model.find import find_of
 from strata.model.trial import CellKey
