@@ -64,12 +64,10 @@ def check(
         raise errors[0]
     else:
         for file, each in found.items():
-            _print(file, each, in_full=not study.is_dir())
+            _print(file, each, cluster, in_full=not study.is_dir())
             if part is not None and isinstance(each, CheckedStudy):
                 keys = chosen_trials(each.study, None, part).keys
                 print(f"  part {part}: {counted(len(keys), 'trial')}: {', '.join(sorted(map(str, keys)))}")
-            if cluster is not None and isinstance(each, CheckedStudy):
-                _print_cluster(each.estimate, cluster)
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
@@ -79,7 +77,7 @@ def _mistakes(error: StrataError) -> list[dict[str, Any]]:
     return [vars(each) for each in found]
 
 
-def _print(file: Path, checked: CheckedStudy | StrataError, *, in_full: bool) -> None:
+def _print(file: Path, checked: CheckedStudy | StrataError, cluster: str | None, *, in_full: bool) -> None:
     if isinstance(checked, StrataError):
         print(printable(str(checked)))
         return
@@ -90,6 +88,8 @@ def _print(file: Path, checked: CheckedStudy | StrataError, *, in_full: bool) ->
     print(printable(f"{file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"))
     if in_full:
         _print_more(checked)
+    if cluster is not None:
+        _print_cluster(checked.estimate, cluster)
 
 
 def _print_more(checked: CheckedStudy) -> None:

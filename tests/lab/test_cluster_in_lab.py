@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study in the lab on workers that die, a scheduler that dies, and machines with caches of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster_world import CLIENT, ClusterWorld, kill, network, wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+_STUDY = """\
+[study]
+name = "tiny"
+question = "Which?"
+seeds = {seeds}
+[devices.disk0]
+model = "samsung-970-pro-1tb"
+capacity = "4GiB"
+[stacks.ext4]
+layers = [{{ layer = "ext4" }}]
+[stacks.xfs]
+layers = [{{ layer = "xfs" }}]
+[workloads.copy]
+workload = "dd"
+size = "16MiB"
+content = "random"
+"""
+_SEEDS = 30
+
+
+def _started(folder: Path, results: str, *more: str) -> subprocess.Popen[bytes]:
+    file = folder / "tiny.toml"
+    file.write_text(_STUDY.format(seeds=list(range(1, _SEEDS + 1))))
+    argv = (sys.executable, "-m", "strata.program", "run", str(file), "--results", str(folder / results))
+    with (folder / f"{results}.log").open("ab") as log:
+        return subprocess.Popen((*argv, *more), stdout=log, stderr=log)
+
+
+def _done(results: Path) -> int:
+    return len(list(results.glob("records/*/attempt-*/result.json")))
+
+
+def _content(results: Path) -> dict[str, bytes]:
+    """The files of all records; of a result.json the line that its hash covers."""
+    found = {}
+    for path in results.glob("records/*/*/*"):
+        content = path.read_bytes()
+        name = str(path.relative_to(results))
+        found[name] = content.split(b"\n", 1)[1] if path.name == "result.json" else content
+    return found
+
+
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("serial")
+    assert _started(folder, "serial", "--jobs", "1").wait() == 0
+    return _content(folder / "serial")
+
+
+def test_killed_workers_and_a_killed_scheduler_cost_nothing_that_was_finished(
+    tmp_path: Path, serial: dict[str, bytes]
+) -> None:
+    world, results = ClusterWorld(tmp_path, port=18_786), tmp_path / "by-cluster"
+    cache = Path(os.environ.get("STRATA_CACHE") or Path.home() / ".cache" / "strata")
+    try:
+        world.start_scheduler()
+        for _ in range(4):
+            world.start_worker(cache)
+        client = _started(tmp_path, "by-cluster", "--cluster", world.address)
+        for number, at in ((1, 8), (3, 20)):
+            wait_for("a trial", lambda at=at: _done(results) >= at)
+            kill(world.workers[number])
+        wait_for("a trial", lambda: _done(results) >= 30)
+        assert world.scheduler is not None
+        kill(world.scheduler)
+        assert client.wait(120) == 4
+        assert "the scheduler is gone" in (tmp_path / "by-cluster.log").read_text()
+        kept = _done(results)
+        world.end()
+        world.workers.clear()
+        world.start_scheduler()
+        world.start_worker(cache)
+        world.start_worker(cache)
+        assert _started(tmp_path, "by-cluster", "--cluster", world.address).wait(1200) == 0
+    finally:
+        world.end()
+    assert kept >= 30
+    assert _content(results) == serial
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_machines_take_the_lab_and_a_full_one_is_left_out(
+    tmp_path: Path, serial: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_SHARED_CACHE", "/nonexistent")
+    world, results = ClusterWorld(tmp_path, host=CLIENT, port=18_787), tmp_path / "by-cluster"
+    full = tmp_path / "machine-4"
+    full.mkdir()
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs", str(full)), check=True)
+    try:
+        with network(4) as machines:
+            world.start_scheduler()
+            for number, prefix in enumerate(machines, start=1):
+                slow = ("nice", "-n", "19") if number == 3 else ()
+                host = f"{CLIENT[:-2]}.{number + 1}"
+                world.start_worker(tmp_path / f"machine-{number}", (*prefix, *slow), host)
+            client = _started(tmp_path, "by-cluster", "--cluster", world.address)
+            wait_for("a trial", lambda: _done(results) >= 15)
+            kill(world.workers[0])
+            wait_for("a trial", lambda: _done(results) >= 30)
+            client.kill()
+            client.wait()
+            assert _started(tmp_path, "by-cluster", "--cluster", world.address).wait(1200) == 0
+            world.end()
+    finally:
+        world.end()
+        subprocess.run(("umount", "-l", str(full)), check=True)
+    said = (tmp_path / "by-cluster.log").read_text()
+    assert "its image cannot be kept: No space left on device" in said
+    assert _content(results) == serial
