@@ -85,6 +85,8 @@ INSTEAD: Final = {
         without={"corruption-healed": "snapshot", "send": "snapshot"}
     ),
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
+    # The bundled study is not cut.
+    "strata run quickstart": Stand(words=("run", "studies/quickstart.toml")),
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
     "strata capabilities guests.toml": Stand(more=("--stack", "lvm", "--results", "probed")),
