@@ -294,8 +294,9 @@ def _pack(archive: Path, image: Path, log: Path, progress: SetupProgress) -> Non
     with progress.step("image: packing"):
         run_logged(
             [
+                # The image's own folder gets the id of the process, and mksquashfs 4.5 has no option for it.
+                *(() if os.geteuid() == 0 else ("unshare", "--map-root-user")),
                 *("sh", "-c", 'exec mksquashfs - "$@" -tar <"$0"', str(archive), str(image)),
-                *("-root-uid", "0", "-root-gid", "0"),  # not those of who packs
                 *(*_COMPRESSION, "-mkfs-time", DATE, "-all-time", DATE, "-no-progress"),
             ],
             log=log,
