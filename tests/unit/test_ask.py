@@ -163,6 +163,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
     assert "choose xfs" in text
     assert "300.00 EUR" in text
     assert "mkfs.xfs" in text
+    assert "Nothing was tried in this time. strata ask orders --sensitivity 20m" in text.replace("- ", "")
     found = shown_json("ask", "orders", "--sensitivity", "5s", "--jobs", "1")
     assert found["stack"] == "xfs"
     assert found["tipping"]["leaders"] == ["xfs"]
