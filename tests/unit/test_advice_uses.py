@@ -129,7 +129,6 @@ def test_all_mistakes_of_a_file_are_reported_at_once_each_at_its_key(tmp_path: P
     expected = [
         "uses.spool.title: this key is missing",
         'uses.spool.titel: unknown key "titel"\n  did you mean "title"?',
-        'uses.spool.needs[0].capability: there is no capability "quotas"',
         "uses.spool.weights.files.weight: -3 is too small",
         'fits[0].personality: "varmial" is not valid here\n  did you mean "varmail"?',
         'uses.Bad: the name "Bad" is not in kebab case',
@@ -143,6 +142,12 @@ def test_all_mistakes_of_a_file_are_reported_at_once_each_at_its_key(tmp_path: P
     for each in expected:
         assert each in text
     assert all(each.startswith("line ") for each in found)
+
+
+def test_a_capability_that_no_probe_finds_out_is_refused(tmp_path: Path) -> None:
+    [mistake] = mistakes(tmp_path, SOUND.replace('"quota"', '"quotas"'))
+
+    assert 'uses.spool.needs[0].capability: there is no capability "quotas"' in mistake
 
 
 def test_a_file_without_a_use_is_refused(tmp_path: Path) -> None:
