@@ -22,7 +22,7 @@ def merge(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Merge results of one study: of shards, of several users, of a store.
+    """Merge results of one study: of shards, users or a store.
 
     The folders stay as they are. INTO may have results of the study already. Results of several studies, and
     results in wall time of several machines, are refused.

@@ -25,7 +25,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "list": "List layers, workloads, devices, processors, uses or disks.",
         "serve": "Watch studies in a browser, while they run and afterwards.",
         "export": "Write tables and figures for articles and other programs.",
-        "merge": "Merge results of one study: of shards, of several users, of a store.",
+        "merge": "Merge results of one study: of shards, users or a store.",
         "publish": "Publish results as static pages, with their records.",
         "query": "Ask a study's results anything, in SQL.",
         "explain": "Explain where a trial's time went; of two, why one is faster.",
