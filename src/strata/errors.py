@@ -101,4 +101,6 @@ def optional(module: str, what: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         cause = f"{what} needs the Python package {package}"
-        raise ToolError(cause, remedy=f"pip install {package}") from error
+        raise ToolError(
+            cause, remedy=f"pip install {package}, or pipx inject strata-storage {package}"
+        ) from error

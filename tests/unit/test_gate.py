@@ -174,5 +174,16 @@ def test_bad_input_is_refused_in_two_lines(made: Made, tmp_path: Path) -> None:
         assert error.exit_code == code, words
         assert error.remedy or error.place, words
         assert len(str(error).splitlines()) <= 2
-    for wrong in (("--see", "wide"), ("--see", "0%"), ("--threshold", "80%"), ("--fail-on", "slow")):
+    for wrong in (
+        *(("--see", "wide"), ("--see", "0%"), ("--threshold", "80%"), ("--fail-on", "slow")),
+        *(
+            ("--junit", tmp_path / "x"),
+            ("--code-quality", tmp_path / "x"),
+            ("--github",),
+            ("--fail-on", "worse"),
+        ),
+    ):
         assert gate(before, *wrong).exit_code == 2, wrong
+    assert "ext4 and xfs" in (refusal("gate", before, "--stack", "none*").remedy or "")
+    others = made("others", stacks=("f2fs",), workloads=("files",)).path
+    assert "`strata compare --map" in (refusal("gate", before, others).remedy or "")  # a gate has no --map

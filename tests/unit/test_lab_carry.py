@@ -14,7 +14,7 @@ from test_lab_parts import PARTS, put
 
 import strata.lab.cache
 import strata.lab.upkeep
-from command_line import shown_json
+from command_line import refusal, shown_json
 from strata.errors import LabError
 from strata.lab.cache import Cache, Entry
 from strata.lab.carry import carried_parts, export_lab, import_lab
@@ -134,6 +134,7 @@ def test_a_hostile_or_damaged_archive_is_refused_and_nothing_of_it_is_kept(
         "a missing part": (lambda content: [content.pop(n) for n in names if n.startswith("kernel/")], ()),
         "no list of parts": (lambda content: content.pop("lab.json"), ()),
         "another version": (of_another_version, ()),
+        "an empty list": (lambda content: content.update({"lab.json": b'{"parts": []}'}), ()),
         "a list of another kind": (lambda content: content.update({"lab.json": b'{"parts": [{}]}'}), ()),
     }
     wrong = []
@@ -147,6 +148,14 @@ def test_a_hostile_or_damaged_archive_is_refused_and_nothing_of_it_is_kept(
 
     assert not wrong
     assert not outside.exists()
+
+
+def test_a_folder_is_no_place_for_an_archive(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in (".", "/", tmp_path):
+        assert refusal("lab", "export", place).cause == "it is a folder"
 
 
 def faults_of_refusal(file: Path) -> list[str]:

@@ -18,7 +18,7 @@ from strata.statistics.pairing import Side
 from strata.statistics.power import Sight, sights
 from strata.statistics.study import gather
 from strata.units import format_share, percent
-from strata.words import counted
+from strata.words import counted, listed
 
 
 def side_of(path: Path) -> Side:
@@ -41,7 +41,8 @@ class Gate:
         before = side_of(baseline)
         seen = tuple(sights(before.results, options))
         if not seen:
-            remedy = "`strata show` says of each trial why it has none"
+            names = (listed(each) for each in (before.results.stacks, before.results.workloads))
+            remedy = f"it has {' under '.join(names)}; `strata show` says why a trial has no result"
             raise ResultError("no chosen cell has a valid result", place=before.name, remedy=remedy)
         return cls(before, options, seen)
 

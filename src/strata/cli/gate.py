@@ -47,7 +47,7 @@ Failing = Annotated[
     ),
 ]
 Place = Annotated[
-    str | None, option("The study's path in the repository, for workflow_commands.", "--study", "FILE")
+    str | None, option("The study's path in the repository, for annotations.", "--study", "FILE")
 ]
 Junit = Annotated[Path | None, option("Write JUnit's XML.", "--junit", "FILE")]
 Quality = Annotated[Path | None, option("Write GitLab's code quality report.", "--code-quality", "FILE")]
@@ -64,9 +64,7 @@ def gate(  # noqa: PLR0917  typer makes options of them
     study: Place = None,
     junit_xml: Junit = None,
     quality: Quality = None,
-    github: Annotated[
-        bool, option("Print GitHub's workflow_commands to standard error.", "--github")
-    ] = False,
+    github: Annotated[bool, option("Print GitHub's annotations to standard error.", "--github")] = False,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
@@ -85,6 +83,7 @@ def gate(  # noqa: PLR0917  typer makes options of them
     """
     refuse_both(json=as_json, markdown=as_markdown)
     asked, zone = _differences(see, threshold)
+    _require_change(candidate, junit_xml, quality, github, fail_on)
     options = ComparisonOptions(
         stacks=stack or [], workloads=workload or [], also=[PROCESSOR_TIME], zone=zone
     )
@@ -109,6 +108,13 @@ def gate(  # noqa: PLR0917  typer makes options of them
         lines = workflow_commands(alarms, at) if github else map(printable, failures(alarms))
         print(*lines, sep="\n", file=sys.stderr)
         raise typer.Exit(BAD_VERDICT_EXIT)
+
+
+def _require_change(candidate: Path | None, *outputs: object) -> None:
+    """Options about a verdict are a mistake without one: a server would wait for their files."""
+    if candidate is None and any(outputs):
+        what = "--junit, --code-quality, --github and --fail-on need the results of a change"
+        raise typer.BadParameter(what, param_hint="RESULTS")
 
 
 def _write(files: Mapping[Path | None, str | bytes]) -> None:

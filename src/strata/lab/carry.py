@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from strata.bundled import project_root
 from strata.errors import LabError
-from strata.files import explained, sync, temporary_name
+from strata.files import explained, refuse_folder, sync, temporary_name
 from strata.lab.cache import Cache, Entry, cache_root, find_entries, shared_root
 from strata.lab.integrity import HASHES, damage
 from strata.lab.lab import ESSENTIAL, Part, Project, parts
@@ -74,6 +74,7 @@ def _portable(project: Project) -> dict[Part, tuple[str, dict[str, str]]]:
 
 def export_lab(file: Path) -> dict[Part, Entry]:
     """Write the lab's parts to an archive and return them. Raises LabError, also if the lab is not built."""
+    refuse_folder(file)
     found = carried_parts()
     if missing := [part for part in ESSENTIAL if part not in found]:
         raise LabError(f"the lab's {listed(missing)} must be built first", remedy="run `strata lab build`")
@@ -165,6 +166,8 @@ def _checked(file: Path, folder: Path) -> Iterator[tuple[Part, Entry]]:
         index = _Index.model_validate_json((folder / _INDEX).read_bytes())
     except (OSError, ValueError) as error:
         raise _refused(file, "it has no list of parts that this version of Strata reads") from error
+    if missing := sorted({*ESSENTIAL} - {each.part for each in index.parts}):
+        raise _refused(file, f"its list of parts has no {listed(missing)}")
     stated, others = _portable(Project.read(project_root())), []
     for part in index.parts:
         entry = Cache(folder).read(part.kind, part.key)

@@ -33,7 +33,7 @@ def change_blocks(runs: Sequence[Side], tracks: Sequence[Track]) -> list[Block]:
         for point in each.changes
     ]
     lead = f"{counted(len(rows), 'change')} in {counted(len(runs), 'run')}."
-    heads = columns("workload", "stack", "metric", ("times as good", "figure"), "from this run on")
+    heads = columns("workload", "stack", "metric", ("better by", "figure"), "from this run on")
     return [Paragraph(lead, "lead"), *([Table(heads, rows, "What changed")] if rows else [])]
 
 

@@ -244,7 +244,7 @@ def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> 
             f"{_listed(each.stacks)} under {_listed(each.workloads)}"
             for each in (first.results, second.results)
         ]
-        remedy = f"--map OLD=NEW says what stands for what: {', against '.join(names)}"
+        remedy = f"`strata compare --map OLD=NEW` says what stands for what: {', against '.join(names)}"
     return ResultError(cause, place=place, remedy=remedy)
 
 
