@@ -160,6 +160,21 @@ def test_a_mistake_is_two_lines_on_standard_error() -> None:
         assert found[0].startswith(cause)
 
 
+def test_an_option_of_one_value_is_refused_twice() -> None:
+    """Else the last would count, and the first be lost without a word."""
+    one = (
+        *(("run", "quickstart", "--trial"), ("show", "nowhere", "--trial"), ("lab", "selftest", "--jobs")),
+        *(
+            ("check", "quickstart", "--shard"),
+            ("gate", "nowhere", "--see"),
+            ("publish", "a", "b", "--traces"),
+        ),
+    )
+    several = ("history", "nowhere", "nowhere", "--metric")
+    said = {each: CliRunner().invoke(app, [*each, "3", each[-1], "4"]).output for each in (*one, several)}
+    assert [each for each, text in said.items() if "given twice" in text] == [*one[:-1]]
+
+
 def test_quiet_may_stand_before_or_after_the_command() -> None:
     for words in (["-q", "list", "devices"], ["list", "devices", "-q"], ["list", "-q", "devices"]):
         CliRunner().invoke(app, words)

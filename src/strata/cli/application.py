@@ -18,7 +18,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
@@ -60,6 +60,19 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
     return f"[bold]{title}[/bold]\n{shown}"
 
 
+class OnceCommand(TyperCommand):
+    """A command that refuses an option given twice, of which only the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=[*args])[2]
+        for each in given:
+            takes_one = isinstance(each, TyperOption) and not (each.multiple or each.is_flag)
+            if takes_one and given.count(each) > 1:
+                cause = "it is given twice, and takes one value"
+                raise typer.BadParameter(cause, ctx=ctx, param_hint=f"'{each.opts[0]}'")
+        return super().parse_args(ctx, args)
+
+
 class Application(typer.Typer):
     """A typer application whose commands have the common options, and show their docstring's examples."""
 
@@ -67,7 +80,7 @@ class Application(typer.Typer):
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, **given)
 
     def command(self, *words: Any, **given: Any) -> Callable[[Function], Function]:
-        return partial(_add, super().command, *words, **given)
+        return partial(_add, super().command, *words, cls=OnceCommand, **given)
 
     def callback(self, **given: Any) -> Callable[[Function], Function]:
         return partial(_add, super().callback, **given)
