@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 import durations
 from examples import SHARE
+from golden_text import Golden
 from left_behind import undeclared
 from strata import working
 from strata.lab import Lab, require_lab
@@ -26,7 +27,6 @@ from strata.model.workload import Outputs, Workload
 from strata.plan.catalogue import catalogue
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]
-Golden = Callable[[str, str], None]
 Checks = Callable[[Workload, Outputs], Iterable[Check]]
 
 # The same examples in every run, however slow the machine: a failure can be looked at again.

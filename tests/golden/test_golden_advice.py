@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from advice_studies import around, capabilities, said_of, study, use, weight
-from conftest import Golden
+from golden_text import Golden
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Use

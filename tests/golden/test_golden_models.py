@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from conftest import Golden
 from flash_texts import GIB, MIB, Drive
+from golden_text import Golden
 from kernel_model import Geometry
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelledDisk, part_names
 from volume_texts import MS, controller_text, network_lines, network_text, slow_member

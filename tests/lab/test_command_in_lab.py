@@ -142,7 +142,9 @@ def test_sysbench_runs_a_transaction_of_ones_own_on_a_dump(lab: Lab, tmp_path: P
 
     found = {each.name: each.value for each in record.metrics}
     assert 25 < found["transactions_per_s"] < 55
-    assert found["queries_per_s"] == 4 * found["transactions_per_s"]
+    # Four queries a transaction; when the window ends, each of the two threads may be within one.
+    unfinished = found["queries_per_s"] - 4 * found["transactions_per_s"]
+    assert abs(unfinished) * 3 <= 2 * 4
 
 
 APPEND = """use strict; use IO::Handle;

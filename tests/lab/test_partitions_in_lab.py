@@ -75,7 +75,7 @@ def test_the_disks_account_is_divided_by_filesystem(lab: Lab, tmp_path: Path) ->
 
     assert record.validity.valid, record.validity.reasons
     used = record.volumes
-    found = {name: each.filesystem for name, each in used.items() if each.filesystem}
+    found = {name: each.named("stack") for name, each in used.items() if each.filesystem}
     assert found == {"disk0": "stack", "disk1.data": "data", "disk1.log": "log"}
     data, log, disk = used["disk1.data"].account, used["disk1.log"].account, record.disks["disk1"]
     assert data["write_bytes"] >= 8 * MIB > log["write_bytes"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Golden
+from golden_text import Golden
 from strata.capabilities.probe import cell_of, worst_of
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES

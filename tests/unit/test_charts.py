@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from conftest import Golden
+from golden_text import Golden
 from strata.model.histogram import empty_histogram, encode, record
 from strata.report import charts, svg
 from strata.report.charts import Piece, account_words, over_time

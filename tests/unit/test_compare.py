@@ -11,7 +11,7 @@ from execution_factory import TEXT, fake_runner, run_tiny
 from typer.testing import CliRunner, Result
 
 from command_line import shown_json
-from conftest import Golden
+from golden_text import Golden
 from made_results import made_results
 from strata.cli import app
 from strata.errors import ResultError

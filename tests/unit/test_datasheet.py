@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from command_line import shown, shown_json
-from conftest import Golden
+from golden_text import Golden
 from strata.cli import app
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Golden
+from golden_text import Golden
 from strata.devices.device import find_device
 from strata.errors import PlanError, StudyError
 from strata.lab.disk import driver_config

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.console import Console
 
-from conftest import Golden
+from golden_text import Golden
 from strata.report.document import (
     Bullets,
     Code,

@@ -9,7 +9,7 @@ import pytest
 from execution_factory import TEXT, fake_runner, run_tiny, study_in
 
 from command_line import checked, shown
-from conftest import Golden
+from golden_text import Golden
 from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
 from strata.execution.forecast import TrialDuration

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from results_factory import FINGERPRINT, S, plan_of
 
-from conftest import Golden
+from golden_text import Golden
 from present import present
 from strata.errors import ResultError
 from strata.explanation.analysis import Explanation, explain

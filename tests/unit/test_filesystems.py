@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from command_line import shown
-from conftest import Golden
+from golden_text import Golden
 from strata.plan.compile import compile_trial
 from study_texts import mistakes, read
 

@@ -91,7 +91,7 @@ def test_a_load_begins_after_a_drawn_pause_that_all_stacks_of_a_block_share(tmp_
     study = studied(tmp_path)
 
     assert pause(study, "ext4", "mix", 1) == pause(study, "btrfs", "mix", 1)
-    drawn = {pause(study, "ext4", workload, seed) for workload in ("mix", "oltp") for seed in (1, 2)}
+    drawn = {pause(study, "ext4", "mix", seed) for seed in (1, 2, 3, 4)}
     assert len(drawn) == 4
     assert all(0 <= float(each) < 30 for each in drawn)
 
