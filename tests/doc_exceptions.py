@@ -26,7 +26,7 @@ NOT_RUN: Final = {
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab export": "writes the whole lab: tests/unit/test_lab_carry.py",
     "strata lab import": "would replace the lab that the other tests run in: tests/unit/test_lab_carry.py",
-    "sudo strata lab build": "needs root, and is `strata lab build`",
+    'sudo "$(command -v strata)" lab build': "needs root, and is `strata lab build`",
     "sudo apt-get": "changes the machine",
     "pipx": "installs from an index: tests/lab/test_installed.py installs the wheels",
     "podman": "needs a container engine and minutes",

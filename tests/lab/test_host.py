@@ -153,7 +153,7 @@ def test_a_container_runs_the_loads_of_its_host_and_leaves_nothing(ground: Path)
     place = on_host(ground / "scratch", ground / "pair")
 
     done = strata(
-        *("run", str(study), *place, "--allow-containers", "--retries-disturbed", "0"),
+        *("run", str(study), *place, "--allow-containers"),
         env=environment(ground / "cache", ground / "shared"),
         cwd=ground,
         check=False,

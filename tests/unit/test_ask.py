@@ -166,7 +166,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
     assert "Nothing was tried in this time. strata ask orders --sensitivity 20m" in text.replace("- ", "")
     found = shown_json("ask", "orders", "--sensitivity", "5s", "--jobs", "1")
     assert found["stack"] == "xfs"
-    assert found["tipping"]["leaders"] == ["xfs"]
+    assert found["sensitivity"]["leaders"] == ["xfs"]
     assert "mkfs.xfs" in " ".join(found["commands"])
 
     def lost(*_: object, **__: object) -> None:

@@ -70,6 +70,19 @@ def test_every_command_keeps_the_conventions() -> None:
     assert found == []
 
 
+def test_what_examples_take_out_of_json_is_there() -> None:
+    examples = [each.removeprefix("sudo ") for command in EVERYTHING for each in command.examples]
+    piped = [each for each in examples if re.match(r"strata (list|plan|check) .*--json \| jq", each)]
+    assert len(piped) > 4
+
+    for example in piped:
+        command, _, query = example.partition(" | jq ")
+        found = [json.loads(strata(*command.split()[1:]).stdout)]
+        for key, every in re.findall(r"\.(\w+)|(\[\])", query.partition(" | ")[0]):
+            lists = [each.values() if isinstance(each, dict) else each for each in found] if every else []
+            found = [one for each in lists for one in each] if every else [each[key] for each in found]
+
+
 def test_a_help_page_has_every_word_of_the_docstring_whole_in_80_columns() -> None:
     lost = {}
     for command in EVERYTHING[1:]:

@@ -167,7 +167,7 @@ def test_bad_input_is_refused_in_two_lines(made: Made, tmp_path: Path) -> None:
         ((before, tmp_path / "none"), 6),
         ((before, wall), 6),
         ((before, before, "--workload", "none*"), 6),
-        ((before, before, "--json", "--markdown"), 6),
+        ((before, before, "--json", "--markdown"), 2),
         ((before, before, "--junit", tmp_path), 6),
     ):
         error = refusal("gate", *words)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from command_line import shown
+from command_line import shown, shown_json
 from strata.diagnostics.mistakes import keys_of
 from strata.model.layer import Family
 from strata.plan.catalogue import catalogue
@@ -38,3 +38,8 @@ def test_a_layer_is_shown_with_its_interfaces_and_every_key() -> None:
         assert f"stands on {layer.requires} gives a" in said
         for key in [*keys_of(layer), *layer.allowed]:
             assert key == "layer" or key in said
+    sheets = shown_json("list", "layers")["layers"]
+    assert [each["name"] for each in sheets] == LAYERS
+    for each in sheets:
+        keys = {*keys_of(catalogue().layers[each["name"]])} - {"layer"}
+        assert {key["name"] for key in each["keys"]} == keys

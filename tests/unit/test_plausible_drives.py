@@ -87,7 +87,7 @@ def pause(study: Study, stack: str, workload: str, seed: int) -> str:
     return steps[at].argv[1]
 
 
-def test_a_load_begins_after_a_drawn_pause_that_all_stacks_of_a_block_share(tmp_path: Path) -> None:
+def test_a_load_begins_after_a_drawn_pause_that_all_stacks_of_a_seed_share(tmp_path: Path) -> None:
     study = studied(tmp_path)
 
     assert pause(study, "ext4", "mix", 1) == pause(study, "btrfs", "mix", 1)

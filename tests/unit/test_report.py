@@ -27,6 +27,7 @@ from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, P
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.report import Report
 from strata.report.sections import document, facts
+from strata.report.wording import covered_words
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -170,6 +171,15 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     assert "test machine" in page
     assert "Computing is free" not in page
     assert "byte for byte" not in page
+
+
+def test_the_methods_say_what_an_interval_covers() -> None:
+    drawn = snapshot_of(STACKS, (1,))
+    fixed = drawn.model_copy(update={"drives": "exact", "phases": "fixed"})
+
+    for named in ("other phases", "other drives"):
+        assert named in covered_words(drawn)
+        assert named not in covered_words(fixed)
 
 
 def test_a_report_of_nothing_yet_says_so(tmp_path: Path) -> None:

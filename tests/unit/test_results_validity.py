@@ -88,7 +88,7 @@ def test_what_makes_a_result_invalid_is_named(tmp_path: Path) -> None:
 
     (tmp_path / "events.jsonl").write_text("")
     never = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))
-    found += [("the agent never spoke: the lab did not boot, or the agent could not be started", never)]
+    found += [("no events from the agent: the lab did not boot, or the agent could not be started", never)]
     assert not [each for each in found if each[0] not in each[1]]
 
 

@@ -82,6 +82,17 @@ def oltp(path: Path, levels: dict[str, float], seeds: tuple[int, ...] = (1, 2, 3
     return " ".join(map(plain, (found.sentence, *found.qualified, *found.others)))
 
 
+def test_how_sure_it_is_stands_beside_it(tmp_path: Path) -> None:
+    clear = whole_answer(tmp_path / "a", stacks=3, workloads=2, seeds=4, gains={"btrfs": 20.0})
+    few = whole_answer(tmp_path / "b", stacks=2, workloads=2, seeds=2)
+
+    assert clear[1:] == [
+        "Under postgresql the differences are clear: other seeds would hardly change who leads.",
+        "Under mail the numbers are in doubt: a check says why.",
+    ]
+    assert few[1].startswith("Under postgresql and mail nothing can be said of how sure this is")
+
+
 def test_a_workloads_answer_names_the_leader_and_by_how_much(tmp_path: Path) -> None:
     said = oltp(tmp_path / "a", {"a": 100.0, "b": 440.0})
     even = oltp(tmp_path / "b", {"a": 100.0, "b": 100.0, "c": 20.0})

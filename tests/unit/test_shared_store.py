@@ -18,7 +18,7 @@ from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, study
 from command_line import refusal, shown
 from record_hashes import hashes
 from shared_stores import s3_store, small_disk, ssh_store
-from strata.actions.sharing import publish, results_at, shared_store
+from strata.actions.sharing import name_records, results_at, shared_store
 from strata.errors import ResultError, ToolError
 from strata.execution.schedule import Shard
 from strata.experiment.run import RunSummary, run_study
@@ -201,7 +201,7 @@ def test_serial_shards_merged_and_a_store_filled_by_another_give_equal_results(
     monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
     serial = User(tmp_path / "serial", str(tmp_path / "store"))
     serial.run()
-    publish(serial.results)
+    name_records(serial.results)
     parts = [tmp_path / f"part{number}" for number in (1, 2, 3)]
     done: list[TrialKey] = []
     for number, part in enumerate(parts, start=1):
@@ -240,7 +240,7 @@ def test_two_studies_of_one_name_and_two_records_of_one_trial_are_not_mixed(
     users[1].run(TEXT.replace("1GiB", "2GiB"))
     users[2].run(TEXT.replace('"tiny"', '"another"'))
     for each in users:
-        publish(each.results)
+        name_records(each.results)
     places = [str(each.folder / "results") for each in users]
 
     said = str(refusal("merge", places[0], places[1], tmp_path / "into"))

@@ -100,6 +100,8 @@ def test_a_device_is_used_once_in_a_stack(tmp_path: Path) -> None:
     assert list(said) == [f"{LAYER}[0].cache"]
     assert '"disk0" is used elsewhere in this stack' in said[f"{LAYER}[0].cache"]
     assert "name another device" in said[f"{LAYER}[0].cache"]
+    twice = '{ layer = "zpool", log = ["disk1"], cache = ["disk1"] }, { layer = "zfs" }'
+    assert list(found(tmp_path, twice, 2)) == [f"{LAYER}[0].cache"]
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ def test_a_plan_shows_every_step_with_what_it_destroys_and_undoes(file: Path) ->
 
     for expected in ("mkfs.ext4 -q", "destroys disk0", "umount ${mount}", "as postgres", "SIGINT", "PGHOST="):
         assert expected in said
+    listed = shown("plan", file, "--list").split()
+    assert [plan["trial"]["id"] for plan in shown_json("plan", file)["plans"]] == listed
 
 
 def test_the_design_is_printed_before_anything_is_run(file: Path) -> None:

@@ -216,6 +216,10 @@ def test_what_is_no_measurement_is_refused_with_a_remedy(tmp_path: Path, content
     assert "Error" not in str(caught.value)
 
 
+def test_an_unknown_subject_is_refused_with_the_nearest() -> None:
+    assert "flush" in str(refusal("lab", "validate", "flsh").remedy)
+
+
 def test_a_measurement_that_is_not_there_has_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(ResultError) as caught:
         read_measured(tmp_path / "none.json")

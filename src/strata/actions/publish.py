@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from strata.actions.sharing import absolute
+from strata.actions.sharing import absolute, shareable
 from strata.errors import ResultError
 from strata.printable import json_text
 from strata.report.gallery import CELLS, GalleryCell, gallery_cells, gallery_page
@@ -65,10 +65,9 @@ def publish(results: Sequence[Path], url: str, traces: bool = False) -> Publishe
 def _put(store: SharedStore, folder: ResultsFolder, report: Report) -> int:
     """Give the records of the lab to the store, with the study that names them; returns their number."""
     labs = {}
-    for each in folder.readings() if report.is_virtual else ():
-        if each.record is not None and each.usable and each.attempt is not None:
-            store.put(each.attempt.path)
-            labs[each.record.spec_sha256] = each.record.fingerprint
+    for attempt, record in shareable(folder):
+        store.put(attempt.path)
+        labs[record.spec_sha256] = record.fingerprint
     if labs:
         store.put_study(report.results.snapshot, labs)
     return len(labs)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from strata.actions.sharing import publish, shared_store
+from strata.actions.sharing import name_records, shared_store
 from strata.bundled import project_root
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
@@ -153,7 +153,7 @@ def carry_out(  # noqa: PLR0917  every caller names a few
     folder = ResultsFolder(place, shared=shared)  # whose store keeps what it reads, for all that follows
     display = listener.display(runner, place)
     summary = run_study(study, folder, runner, display, jobs=jobs, only=only, **more)
-    publish(folder)
+    name_records(folder)
     survival = study.survival
     if only is not None or summary.signal_number is not None or survival is None:
         return Ran(summary, folder)

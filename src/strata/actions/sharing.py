@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,8 @@ from strata.errors import ResultError, ToolError
 from strata.lab.cache import cache_root
 from strata.plan.model import canonical_json, sha256_hex
 from strata.results.merged import merge
+from strata.results.record import ResultRecord
+from strata.results.records import Attempt
 from strata.results.shared import SharedStore, is_url
 from strata.results.store import ResultsFolder
 from strata.words import counted
@@ -58,18 +60,24 @@ def shared_store(url: str | None, say: Callable[[str], None]) -> SharedStore | N
     return None if chosen in {"", NO_STORE} else SharedStore(absolute(chosen), mine.store_traces, say)
 
 
+def shareable(folder: ResultsFolder) -> Iterator[tuple[Attempt, ResultRecord]]:
+    """The attempts of the lab that count, with their records; a host's are its own."""
+    for reading in folder.readings():
+        record, attempt = reading.record, reading.attempt
+        if record is not None and attempt is not None and reading.usable and record.time_domain == "virtual":
+            yield attempt, record
+
+
 def absolute(url: str) -> str:
     """The URL, or the absolute path of a folder."""
-    return url if "://" in url else str(Path(url).expanduser().absolute())
+    return url if is_url(url) else str(Path(url).expanduser().absolute())
 
 
-def publish(folder: ResultsFolder) -> None:
-    """Tell the shared store which of its records are those of the study, for whoever reads it there."""
-    if (shared := folder.store.shared) is None:
-        return
-    records = [reading.record for reading in folder.readings() if reading.record and reading.usable]
-    labs = {each.spec_sha256: each.fingerprint for each in records if each.time_domain == "virtual"}
-    shared.named(folder.study(), labs)
+def name_records(folder: ResultsFolder) -> None:
+    """Write into the shared store which of its records are the study's, for whoever reads it there."""
+    if (shared := folder.store.shared) is not None:
+        labs = {record.spec_sha256: record.fingerprint for _, record in shareable(folder)}
+        shared.named(folder.study(), labs)
 
 
 def results_at(place: str, say: Callable[[str], None]) -> Path:

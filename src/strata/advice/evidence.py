@@ -48,7 +48,7 @@ _WEIGHTINGS_SEED: Final = 20_260_102
 
 
 @dataclass(frozen=True)
-class Remembered:
+class CachedLevel:
     """A level with its computed values: uses and pairs of stacks draw the same seeds."""
 
     level: Level
@@ -65,7 +65,7 @@ class Remembered:
 class Time:
     """A part's time on a stack, relative to the baseline's, which is a constant: part of the weights."""
 
-    level: Remembered
+    level: CachedLevel
     sign: float  # 1: the metric is a time; -1: it is a rate
     baseline_log: float
 
@@ -126,8 +126,8 @@ class Scorer:
         return frozenset(seed for seed, value in values.items() if value > 0)
 
     @cached_method
-    def level(self, stack: str, workload: str, metric: str, seeds: tuple[int, ...]) -> Remembered:
-        return Remembered(self.results.cells[stack, workload].series(metric).level(list(seeds)))
+    def level(self, stack: str, workload: str, metric: str, seeds: tuple[int, ...]) -> CachedLevel:
+        return CachedLevel(self.results.cells[stack, workload].series(metric).level(list(seeds)))
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
         cells = CellKey(stack, part.workload), CellKey(baseline, part.workload)

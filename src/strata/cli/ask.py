@@ -133,7 +133,7 @@ def _answer(study: Study, file: Path, budget_s: float, jobs: Labs, *, as_json: b
         warnings().print(text, markup=False, soft_wrap=True)
     if as_json:
         found = {"study": file, "results": place, "advice": advice, "facts": chosen.facts}
-        more = {"tipping": changes.finding, "stack": chosen.stack, "commands": chosen.commands}
+        more = {"sensitivity": changes.finding, "stack": chosen.stack, "commands": chosen.commands}
         print_json(found, lead=lead(advice), **more)
     else:
         _print_rest(chosen, changes, again)

@@ -46,7 +46,7 @@ ClaimsFile = Annotated[
     Path | None, option("Default: NAME.claims.toml beside the study NAME.toml.", "--claims", "FILE")
 ]
 WhatIf = Annotated[
-    str | None, option("Find which change of the study turns this claim's verdict.", "--what-if", "ID")
+    str | None, option("Find which change of the study flips this claim's verdict.", "--what-if", "ID")
 ]
 Budget = Annotated[str, option("With --what-if: real time for its trials.", "--budget", "TIME")]
 Seeds = Annotated[

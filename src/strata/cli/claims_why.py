@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata claims --what-if``: which change of the study turns a claim's verdict."""
+"""``strata claims --what-if``: which change of the study flips a claim's verdict."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from strata.cli.output import print_json, print_text, stdout
+from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, argument, option, results_path
 from strata.printable import printable
 from strata.report.comparison import pair_blocks
@@ -79,8 +79,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
         strata compare results/old results/new --map ext4=ext4-m0 --markdown
         strata compare results/old results/new --all-metrics --worst-first
     """
-    if as_json and as_markdown:
-        raise typer.BadParameter("give one of them", param_hint="--json, --markdown")
+    refuse_both(json=as_json, markdown=as_markdown)
     options = ComparisonOptions(
         renamed=dict(_renaming(each) for each in renamed or []),
         stacks=stack or [],

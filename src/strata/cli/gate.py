@@ -43,7 +43,8 @@ Threshold = Annotated[
 Failing = Annotated[
     list[FailOn] | None,
     option(
-        "As of `compare`, but `changed` is a count of the disks. Default: worse, changed, missing.", "VERDICT"
+        "See `compare`; `changed` means a count of the disks here. Default: worse, changed, missing.",
+        "VERDICT",
     ),
 ]
 Place = Annotated[

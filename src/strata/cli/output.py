@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.errors import ResultError
+from strata.errors import StudyError
 from strata.printable import printable
 from strata.working import keep_quiet, working
 
@@ -100,10 +100,10 @@ def print_wrote(path: Path) -> None:
 
 
 def refuse_both(**options: bool) -> None:
-    """Raise ResultError if more than one form of output, such as ``json``, is asked for."""
+    """Raise StudyError if more than one form of output, such as ``json``, is asked for."""
     if sum(options.values()) > 1:
         place = ", ".join(f"--{name}" for name in options)
-        raise ResultError("only one form of output can be printed", place=place, remedy="give one of them")
+        raise StudyError("only one form of output can be printed", place=place, remedy="give one of them")
 
 
 @contextmanager

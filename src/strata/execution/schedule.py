@@ -14,7 +14,7 @@ from strata.model.study import Study
 from strata.model.study_record import StudyRecord
 from strata.model.trial import CellKey, TrialKey
 from strata.model.warning import UNDISTURBED
-from strata.plan.aspects.restart import parts_of
+from strata.plan.aspects.restart import first_boot_sha256
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
@@ -139,8 +139,8 @@ class Shard(NamedTuple):
         groups: dict[object, list[TrialKey]] = {}
         for trial in runnable_trials(study):
             group: object = (trial.workload, trial.seed) if study.is_on_host else trial.key.search
-            if study.prepare == "once" and (parts := parts_of(compile_trial(study, *trial.key))):
-                group = sha256_hex(parts[0].to_json())
+            if study.prepare == "once":
+                group = first_boot_sha256(compile_trial(study, *trial.key)) or group
             groups.setdefault(group, []).append(trial.key.search)
         mine = list(groups.values())[self.number - 1 :: self.parts]
         return frozenset(key for group in mine for key in group)

@@ -20,8 +20,8 @@ from strata.execution.schedule import PlannedTrial, Schedule, disturbance_of, fi
 from strata.files import refused
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
-from strata.plan.aspects.restart import parts_of
-from strata.plan.model import Plan, sha256_hex
+from strata.plan.aspects.restart import first_boot_sha256
+from strata.plan.model import Plan
 from strata.results.record import ResultRecord, record_sha256
 from strata.results.records import Attempt, Store
 from strata.runners.base import PLAN_NAME, Cancelled, HostError, Task
@@ -86,8 +86,7 @@ class TrialWork(Work[PlannedTrial, MeasuredTrial]):
 
     def block(self, item: PlannedTrial) -> str | None:
         """The trials that share prepared disks."""
-        parts = parts_of(item.plan)
-        return sha256_hex(parts[0].to_json()) if parts is not None else None
+        return first_boot_sha256(item.plan)
 
     def is_drawn(self, item: PlannedTrial) -> bool:
         return derive_seed(item.key.seed, "twice", item.spec_sha256) % _OF_DRAWN == 0

@@ -108,7 +108,7 @@ def run_study(
             folder.store.discard_unfinished(identity)
         with stopped_by_signals() as stop:
             run = TrialRun(folder.store, display, stop, retries)
-            schedule = _carry_on(schedule, rounds, run, jobs)
+            schedule = _run_rounds(schedule, rounds, run, jobs)
         return RunSummary(
             kept=schedule.kept,
             valid=tuple(run.valid),
@@ -126,7 +126,7 @@ def run_study(
         )
 
 
-def _carry_on(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: Labs) -> Schedule:
+def _run_rounds(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: Labs) -> Schedule:
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         rounds.runner.check([each.plan for each in schedule.to_run])

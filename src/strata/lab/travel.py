@@ -102,7 +102,7 @@ def _write(
     return dict(entry.manifest)
 
 
-def parts_of(labs: Callable[[Plan], Lab], plans: Iterable[Plan]) -> list[LabPart]:
+def lab_parts_of(labs: Callable[[Plan], Lab], plans: Iterable[Plan]) -> list[LabPart]:
     """The parts that plans need, each once; ``labs`` has the lab of a plan, with all of them."""
     folders: dict[Path, None] = {}
     for plan in plans:

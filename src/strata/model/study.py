@@ -128,7 +128,7 @@ class HeadTable(_Table):
     processor, the same for all stacks, so that an interval is of the mean over plausible ones; exact: every
     seed has the values of the device's and the processor's file"""
     phases: Phases = Field("drawn", examples=["fixed"])
-    """drawn: the load begins after a pause of up to 30 s, drawn from seed and workload, so that it meets the
+    """drawn: the load begins after a pause of up to 30 s, drawn from the seed, so that it meets the
     kernel's periodic work at any phase; fixed: at once"""
     prepare: Prepare = Field("each", examples=["once"])
     """each: every trial builds its stack and prepares its data itself; once: the lab does it once for all

@@ -48,7 +48,7 @@ class WarningKind:
     remedy: str = _SEE_TRIAL  # with figures as ``{NAME}``
     grave: bool = False  # whether the reader of an answer must know it; others can stand with the numbers
     check: str | None = None  # that answers the question in each trial; None: the statistics answer it
-    unranks: bool = False  # whether a cell that it is said of is shown without a rank
+    excludes_from_ranking: bool = False  # whether such a cell is shown without a rank
     doubts: bool = False  # whether what is said of such a cell against others is doubtful
     of_window: bool = False  # whether it says nothing of what was timed before the load
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
@@ -98,7 +98,7 @@ _KINDS: Final = (
         "give it more clients or jobs, or less think time: its numbers are of timers, not of the stack",
         grave=True,
         check=LIMITED,
-        unranks=True,
+        excludes_from_ranking=True,
     ),
     WarningKind(
         "default-price",
@@ -341,7 +341,7 @@ class Check(BaseModel):
 
 def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
     """The reason for which a cell has no rank, in a few words: a check denies it in half of its trials."""
-    return next(iter(_denials(trials, lambda kind: kind.unranks)), "")
+    return next(iter(_denials(trials, lambda kind: kind.excludes_from_ranking)), "")
 
 
 def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, cached: bool = False) -> str:

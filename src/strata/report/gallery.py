@@ -57,7 +57,7 @@ def gallery_cells(results: StudyResults) -> Iterator[GalleryCell]:
         yield GalleryCell(
             study=snapshot.name,
             device=listed([*dict.fromkeys(each.title or each.model for each in used)]),
-            stack=snapshot.stacks[stack].title.partition(" on ")[0] or stack,
+            stack=snapshot.stacks[stack].title or stack,
             workload=snapshot.workloads[workload].title or workload,
             kernel=listed([*dict.fromkeys(each.versions.kernel for each in records)]),
             metric=metric_title(kind),

@@ -71,7 +71,7 @@ def event_failures(plan: Plan, events: Events, console_log: Path | None = None) 
     no more of an option than that something is wrong with it.
     """
     if events.start is None:
-        return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
+        return ["no events from the agent: the lab did not boot, or the agent could not be started"]
     reasons: list[str] = []
     # A plan with a restart comes to the agent in two parts.
     carried_out = (plan, *(parts_of(plan) or ()))

@@ -184,7 +184,7 @@ class SharedStore:
         self.write(f"studies/{study.name}.json", kept.model_dump_json().encode())
 
     def named(self, study: StudySnapshot, labs: Mapping[str, Fingerprint]) -> None:
-        """`put_study`; what goes wrong is said."""
+        """`put_study`; a failure is said."""
         with self._going_on("filled"):
             if labs and not self._gone:
                 self.put_study(study, labs)
@@ -194,7 +194,7 @@ class SharedStore:
     ) -> bool:
         """Whether a record was found, and given to ``keep``; it is asked for once.
 
-        What goes wrong is said, and measuring goes on.
+        A failure is said, and measuring goes on.
         """
         if self._gone or (identity, fingerprint) in self._asked:
             return False
@@ -207,7 +207,7 @@ class SharedStore:
         return False
 
     def sent(self, attempt: Path) -> None:
-        """Send an attempt; likewise."""
+        """`put`; a failure is said, and measuring goes on."""
         with self._going_on("filled"):
             if not self._gone:
                 self.put(attempt)

@@ -60,8 +60,8 @@ class FakeRunner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A worker's own begins anew."""
-        told = (self.output, self.behaviours, self.disturbed, self.identity, self.settings)
-        return type(self), told
+        known = (self.output, self.behaviours, self.disturbed, self.identity, self.settings)
+        return type(self), known
 
     def identity_of(self, plan: Plan) -> Identity:
         if plan.kernel.is_default:

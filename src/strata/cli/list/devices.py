@@ -49,7 +49,7 @@ def devices(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata list devices
-        strata list devices --json | jq -r '.[].name'
+        strata list devices --json | jq -r '.devices[].name'
         strata list devices wd-re4-500gb
         strata list devices wd-re4-500gb --plot re4.svg
         strata list devices aws-ebs-gp3 --capacity 500GiB --iops 6000

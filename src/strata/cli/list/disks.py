@@ -28,7 +28,7 @@ def disks(
     Examples:
         sudo strata list disks
         sudo strata list disks sda
-        sudo strata list disks --json | jq '.[].path'
+        sudo strata list disks --json | jq '.disks[].disk.path'
     """
     examined = examine_disks(name)
     if as_json:

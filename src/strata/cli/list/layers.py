@@ -22,7 +22,7 @@ def layers(
     Examples:
         strata list layers
         strata list layers md
-        strata list layers vm --json | jq -r '.keys[].name'
+        strata list layers vm --json | jq -r '.layers[].keys[].name'
     """
     sheets = [layer_sheet(each) for each in chosen("layer", name, catalogue().layers)]
     if as_json:

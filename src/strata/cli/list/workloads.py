@@ -29,7 +29,7 @@ def workloads(
     Examples:
         strata list workloads
         strata list workloads pgbench
-        strata list workloads fio --json | jq '.metrics[].names'
+        strata list workloads fio --json | jq '.workloads[].metric_specs[].names'
     """
     known = catalogue()
     sheets = [workload_sheet(known, each) for each in chosen("workload", name, known.workloads)]

@@ -41,6 +41,7 @@ class Cluster:
 
     where: str
     _client: Client | None = None
+    _announced: bool = False
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def __str__(self) -> str:
@@ -58,6 +59,9 @@ class Cluster:
                 remedy="run the study on each machine with --runner host and a folder of its own",
             )
         client = self.client
+        if not self._announced and (link := self.dashboard) is not None:
+            display.say(f"Dask's dashboard: {link}")
+        self._announced = True
         from strata.execution.cluster.pool import ClusterPool  # noqa: PLC0415  it needs Dask
 
         return ClusterPool(

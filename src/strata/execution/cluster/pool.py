@@ -37,7 +37,7 @@ from strata.execution.cluster.worker import (
     work_on,
 )
 from strata.execution.pool import Stop, Work, WorkSite
-from strata.lab.travel import LabPart, packed, parts_of
+from strata.lab.travel import LabPart, lab_parts_of, packed
 from strata.model.consent import consent
 from strata.plan.model import Trial
 from strata.runners.base import Cancelled, Progress
@@ -47,7 +47,6 @@ from strata.words import counted
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
 _WAITING_FOR_EACH: Final = 2  # items beside each that runs, so that no worker waits for the client
-_GONE_S: Final = 10.0
 Handle = Future[Any]
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -84,7 +83,6 @@ class ClusterPool:
 
     Attributes:
         left_out: The machines that cannot run a trial, with the reason.
-        failures: By machine: how many of its workers died.
     """
 
     client: Client
@@ -92,7 +90,6 @@ class ClusterPool:
     site: WorkSite
     lab_bytes: int
     left_out: dict[WorkerMachine, str] = field(default_factory=dict)
-    failures: Counter[str] = field(default_factory=Counter)
     _fit: dict[str, Enlisted] = field(default_factory=dict)  # by a worker's address
     _seen: set[str] = field(default_factory=set)
     _flying: dict[Handle, _Flight] = field(default_factory=dict)
@@ -145,7 +142,7 @@ class ClusterPool:
     def _make_order(self, work: Work[Any, Any], items: Sequence[Any]) -> Order:
         runner, parts = self.site.runner, []
         if isinstance(runner, LabRunner):
-            parts = parts_of(runner.lab_for, (plan for item in items for plan in work.plans(item)))
+            parts = lab_parts_of(runner.lab_for, (plan for item in items for plan in work.plans(item)))
         run = f"strata-{uuid.uuid4().hex}"
         content = packed(work, runner)
         shared = self.site.folder.store.shared
@@ -162,7 +159,6 @@ class ClusterPool:
         present = set(self._present())
         for address in self._fit.keys() - present:
             machine = self._fit.pop(address).machine
-            self.failures[machine.host] += 1
             self.site.display.say(f"worker {address} of {machine} is gone; its trials are run elsewhere")
         self._enlist(present - self._seen, run.order)
         for future, flight in list(self._flying.items()):

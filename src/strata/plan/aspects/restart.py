@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from strata.model.step import RESTART, Purpose, Step
 from strata.model.trial import CellKey
 from strata.plan.aspects.aspect import Aspect, Combination
-from strata.plan.model import Plan
+from strata.plan.model import Plan, sha256_hex
 from strata.plan.placement import LayerPlace, Placement
 from strata.words import grouped
 
@@ -107,8 +107,14 @@ def sharing(plans: Iterable[Plan]) -> list[list[CellKey]]:
 
     Cells that prepare in the boot that measures are in no group.
     """
-    prepared = ((parts_of(plan), plan.trial.key.cell) for plan in plans)
-    return list(grouped((parts[0].to_json(), cell) for parts, cell in prepared if parts).values())
+    prepared = ((first_boot_sha256(plan), plan.trial.key.cell) for plan in plans)
+    return list(grouped((first, cell) for first, cell in prepared if first).values())
+
+
+def first_boot_sha256(plan: Plan) -> str | None:
+    """What the trials that share prepared disks have in common; None for a plan without a restart."""
+    parts = parts_of(plan)
+    return None if parts is None else sha256_hex(parts[0].to_json())
 
 
 def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
