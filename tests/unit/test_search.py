@@ -62,6 +62,13 @@ def test_the_planted_rate_is_found_for_every_stack_and_seed(tmp_path: Path) -> N
         assert set(found(tmp_path, stack)) == {1, 2, 3}
 
 
+def test_only_the_chosen_search_is_carried_on(tmp_path: Path) -> None:
+    done = run(tmp_path, capacity_runner({"ext4": 1000, "xfs": 90}, SCATTER), only="ext4.oltp.s1")
+
+    assert {str(each.search) for each in done.valid} == {"ext4.oltp.s1"}
+    assert set(found(tmp_path, "ext4")) == {1}
+
+
 def test_a_study_interrupted_anywhere_comes_to_the_same_probes(tmp_path: Path) -> None:
     run(tmp_path / "whole", capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
     whole = hashes(tmp_path / "whole/results")
