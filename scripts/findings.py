@@ -130,9 +130,10 @@ def _quoted(folder: ResultsFolder, results: StudyResults) -> dict[str, Any]:
 
 
 def _printed(line: str, folder: Path) -> list[str]:
-    command = [STRATA, *(word.format(folder) for word in line.split())]
+    command = [STRATA, *(word.format(folder.name) for word in line.split())]
     wide = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
-    return subprocess.run(command, env=wide, check=True, capture_output=True, text=True).stdout.splitlines()
+    done = subprocess.run(command, cwd=folder.parent, env=wide, check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
 
 
 def _in_short(advice: Advice) -> dict[str, str]:
