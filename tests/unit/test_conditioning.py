@@ -66,10 +66,11 @@ def allocated_bytes(tmp_path: Path) -> int:
 def task_in(
     folder: Path, progress: ProgressRecord | None = None, cancel: threading.Event | None = None
 ) -> Task:
-    planned = plan_study(study_in(folder), fake_runner())[0][0]
+    study = study_in(folder)
+    planned = plan_study(study, fake_runner())[0][0]
     return Task(
         plan=planned.plan,
-        devices=planned.devices,
+        devices=study.drawn_devices(planned.key.stack, planned.key.seed),
         folder=folder,
         report=(progress or ProgressRecord()).report,
         cancel=cancel or threading.Event(),

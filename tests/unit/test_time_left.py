@@ -39,7 +39,7 @@ def forecast_of(**took: tuple[float, float]) -> Forecast:
     """Of cells such as ``ext4__oltp``: virtual seconds and real seconds of one trial."""
     return Forecast(
         {
-            CellKey(*name.split("__")): [TrialDuration(virtual_s * NS_PER_S, real_s)]
+            CellKey(*name.split("__")): TrialDuration(virtual_s * NS_PER_S, real_s)
             for name, (virtual_s, real_s) in took.items()
         }
     )

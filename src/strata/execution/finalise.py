@@ -52,6 +52,7 @@ def finalise(
     named = planned.plan.trial.id  # the record has no names
     problems = [_in_one(problem, attempt).removeprefix(named).lstrip(":, ")] if problem is not None else []
     study = study.of(planned.key.stack)
+    devices = study.drawn_devices(planned.key.stack, planned.key.seed)
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
     metrics = _metrics(attempt, trial, problems)
     checks, throughput = _checks(attempt, trial, metrics, problems)
@@ -72,7 +73,7 @@ def finalise(
         charges=_charges(identity, study.processor),
         processor=trial.processor,
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
-        drives=drawn_drives(planned.devices.values()) if in_lab else {},
+        drives=drawn_drives(devices.values()) if in_lab else {},
         console_log=attempt.console_path if in_lab else None,
         kernel_logs=[layer.kernel_log for layer in stack.every_layer],
         trace=trace,

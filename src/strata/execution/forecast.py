@@ -33,10 +33,11 @@ class ForecastCell(Protocol):
 
 @dataclass(frozen=True)
 class TrialDuration:
-    """A trial's duration in its own time and in real time."""
+    """A trial's duration in its own time and in real time; of several ``trials`` the sums."""
 
     trial_ns: float
     real_s: float
+    trials: int = 1
 
     @classmethod
     def of(cls, record: ResultRecord) -> Self:
@@ -44,38 +45,46 @@ class TrialDuration:
         speed = 1.0 if real.virtual_per_real is None else real.virtual_per_real
         return cls(speed * real.duration_s * NS_PER_S, real.duration_s)
 
+    def __add__(self, other: TrialDuration) -> TrialDuration:
+        return TrialDuration(
+            self.trial_ns + other.trial_ns, self.real_s + other.real_s, self.trials + other.trials
+        )
+
+
+_NONE: Final = TrialDuration(0.0, 0.0, 0)
+
 
 @dataclass
 class Forecast:
     """The duration of trials so far, and an estimate of others."""
 
-    took: dict[CellKey, list[TrialDuration]] = field(default_factory=dict)
+    took: dict[CellKey, TrialDuration] = field(default_factory=dict)  # all of a cell
 
     def learn(self, record: ResultRecord) -> None:
         """Add a finished trial, if it is valid: a failed one may have ended at any time."""
         if record.validity.valid:
-            self.took.setdefault(record.trial.key.cell, []).append(TrialDuration.of(record))
+            cell = record.trial.key.cell
+            self.took[cell] = self.took.get(cell, _NONE) + TrialDuration.of(record)
 
-    def nearest(self, cell: ForecastCell) -> list[TrialDuration]:
+    def nearest(self, cell: ForecastCell) -> TrialDuration:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
         alike = [took for each, took in self.took.items() if each.workload == cell.workload]
-        return [each for took in alike or self.took.values() for each in took]
+        return sum(alike or self.took.values(), _NONE)
 
     def expected_ns(self, cell: ForecastCell) -> float | None:
         """A trial's expected duration in its own time; None before any is done."""
         nearest = self.nearest(cell)
-        return sum(each.trial_ns for each in nearest) / len(nearest) if nearest else None
+        return nearest.trial_ns / nearest.trials if nearest.trials else None
 
     def left_s(self, cell: ForecastCell, done_ns: float = 0.0) -> float | None:
         """Real seconds until a running trial is done; None before any is done."""
         nearest = self.nearest(cell)
-        trial_ns = sum(each.trial_ns for each in nearest)
-        if not trial_ns:
+        if not nearest.trial_ns:
             return None
-        real_s_per_ns = sum(each.real_s for each in nearest) / trial_ns
-        return max(0.0, trial_ns / len(nearest) - done_ns) * real_s_per_ns
+        real_s_per_ns = nearest.real_s / nearest.trial_ns
+        return max(0.0, nearest.trial_ns / nearest.trials - done_ns) * real_s_per_ns
 
     def share(self, cell: ForecastCell, done_ns: float) -> float:
         """The share of a running trial that is done, below 1; 0 before any is done."""

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import pickle
+import zlib
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from strata.devices.device import Device
 from strata.errors import RunError
 from strata.model.study import Study
 from strata.model.study_record import StudyRecord
@@ -29,13 +31,25 @@ machine is busy, and a fourth would not be better."""
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    plan: Plan
+    """A trial with its plan, which is kept packed: a study may have a hundred thousand trials."""
+
+    key: TrialKey
     spec_sha256: str
-    devices: Mapping[str, Device]
+    packed: bytes
+
+    @classmethod
+    def of(cls, plan: Plan, spec_sha256: str) -> PlannedTrial:
+        return cls(plan.trial.key, spec_sha256, zlib.compress(pickle.dumps(plan), 1))
 
     @property
-    def key(self) -> TrialKey:
-        return self.plan.trial.key
+    def plan(self) -> Plan:
+        return _unpacked(self.packed)
+
+
+@functools.lru_cache(maxsize=64)
+def _unpacked(packed: bytes) -> Plan:
+    plan: Plan = pickle.loads(zlib.decompress(packed))  # noqa: S301  packed above
+    return plan
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,7 @@ def plan_study(
         setting = dict(runner.setting(plan, devices))
         if setting and not own.trace:
             setting["trace"] = False  # a result without a trace does not serve a trial that needs one
-        known[key] = PlannedTrial(plan, _identity(study, plan, setting), devices)
+        known[key] = PlannedTrial.of(plan, _identity(study, plan, setting))
         planned.append(known[key])
     return planned, left_out
 

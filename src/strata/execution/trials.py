@@ -21,7 +21,7 @@ from strata.files import refused
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.aspects.restart import first_boot_sha256
-from strata.plan.model import Plan
+from strata.plan.model import Plan, Trial
 from strata.results.record import ResultRecord, record_sha256
 from strata.results.records import Attempt, Store
 from strata.runners.base import PLAN_NAME, Cancelled, HostError, Task
@@ -115,7 +115,7 @@ class TrialWork(Work[PlannedTrial, MeasuredTrial]):
             started_at, started_s = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
             task = Task(
                 plan=planned.plan,
-                devices=planned.devices,
+                devices=study.of(trial.stack).drawn_devices(trial.stack, trial.seed),
                 folder=attempt.path,
                 trace=study.of(trial.stack).trace,
                 cpu=site.cpu,
@@ -200,7 +200,8 @@ class TrialRun:
         """
         waiting = [planned for planned in schedule.to_run if self._is_wanted(planned)]
         labs = min(pool.labs, max(1, len(waiting)))
-        self.display.begin([each.plan.trial for each in waiting], len(schedule.kept) + len(self.done), labs)
+        trials = [Trial.of(schedule.study.name, each.key) for each in waiting]
+        self.display.begin(trials, len(schedule.kept) + len(self.done), labs)
         try:
             with suppress(Cancelled):  # the same command continues
                 work = TrialWork(schedule.study, self.retries, schedule.disturbed)

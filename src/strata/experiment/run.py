@@ -129,11 +129,11 @@ def run_study(
 def _run_rounds(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: Labs) -> Schedule:
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
-        rounds.runner.check([each.plan for each in schedule.to_run])
+        plans = [each.plan for each in {each.key.cell: each for each in schedule.to_run}.values()]
+        rounds.runner.check(plans)  # a cell's plans need the same
         pool = pool_of(jobs, rounds.runner, rounds.folder, run.display, lab_bytes(schedule.study))
         if isinstance(pool, LocalPool):
-            disks = max((len(each.plan.devices) for each in schedule.to_run), default=0)
-            provide_descriptors(pool.labs, disks)
+            provide_descriptors(pool.labs, max((len(each.devices) for each in plans), default=0))
         run.work(schedule, pool)
         following = None if run.stop.event.is_set() else rounds.next(schedule, run.done)
         if following is None:
