@@ -21,6 +21,7 @@ from strata.model.warning import (
     DIRECT_IO,
     DURABLE,
     FINISHED,
+    KNOWN,
     LARGER_THAN_MEMORY,
     LIMITED,
     PRICED,
@@ -65,6 +66,7 @@ def _of_placement(
     yield _larger_than_memory(placement, plan, events)
     yield from _direct(placement, events)
     yield from _covers_periods(placement, plan, events)
+    yield from _known(placement, plan, events)
     own = next((each for each in throughput if (each.source, each.tenant) == ("load", tenant)), None)
     if own is not None:
         yield _steady(own.rates, own.interval_ns, "its own throughput", "/s")
@@ -246,6 +248,26 @@ def _covers_periods(placement: Placement, plan: Plan, events: Events) -> Iterato
     )
 
 
+def _known(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
+    """Whether a load with ``until`` is known as precisely as asked, and when its window ended for that."""
+    asked = {
+        step.id: step.until.share
+        for step in plan.steps
+        if step.until and (step.owner.tenant if step.owner else None) == placement.tenant
+    }
+    for found in (each for each in events.precisions if each.step in asked):
+        run, look = events.steps[found.step], found.look
+        length = format_duration(run.ending.duration_ns if run.ending else 0)
+        detail = f"after {length} " + ("all loads were known" if found.known else "the window was over")
+        if look is not None:
+            rate, tail = (each.half_width / each.mean for each in (look.operations, look.latency_ns_p99))
+            detail += (
+                f": by its first {look.intervals} intervals the rate to ±{percent(rate)} and the 99th "
+                f"percentile to ±{percent(tail)}, of ±{percent(asked[found.step])} asked"
+            )
+        yield Check(name=KNOWN, verdict="yes" if found.known else "no", detail=detail)
+
+
 def _memory_of(placement: Placement, plan: Plan, events: Events) -> tuple[int | None, str]:
     """The memory that can cache a workload's data, in bytes if it is known, and whose it is."""
     machine: int | None = plan.memory_bytes
@@ -309,7 +331,8 @@ def _disks_steady(
     window = load_window(plan, events)
     if window is None:
         return _unknown("the window was not seen")
-    if len(placements) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
+    is_known = any(each.known for each in events.precisions)
+    if len(placements) == 1 and not is_known and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
         return _unknown(f"the window of {format_duration(window_ns)} consists of several parts")
     disks = next((each for each in known if each.source == "disks"), None)
     interval_ns = plan.monitors.interval_ns

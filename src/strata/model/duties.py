@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
-from strata.model.workload import Outputs, Workload
-from strata.units import NS_PER_S
+from pydantic import Field
+
+from strata.diagnostics.names import checked
+from strata.model.step import Until
+from strata.model.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_S, Share
 
 if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
     from strata.devices.processor import Program
@@ -53,6 +57,26 @@ class LogsThroughput(ABC):
     def spans_ns(self, outputs: Outputs) -> Sequence[tuple[int, int]]:
         """When each operation of the window began and ended, since the epoch; none: it keeps no such log."""
         return ()
+
+
+_Precision = Annotated[
+    Share,
+    checked(lambda share: 0.001 <= share <= 0.5, "it must be from 0.1% to 50%", 'write for example "1%"'),
+]
+
+
+class EndsWhenKnown(Workload):
+    """A workload whose measured window can end as soon as its result is known well enough."""
+
+    until: _Precision | None = Field(None, examples=["1%"], exclude_if=lambda until: until is None)
+    """End the measured window before `duration` is over, as soon as the 95 % intervals of its rate and of its
+    99th percentile are within this share of them, and the kernel's and the server's periods have passed.
+    Default: the window is as long as `duration` says"""
+
+    def until_known(self, context: WorkloadContext, of: str) -> Until | None:
+        """For the step of the measured window; ``of``: see `Until`."""
+        share = None if context.window or context.is_cut else self.until
+        return None if share is None else Until(of=of, share=share)
 
 
 class RunsPrograms(ABC):

@@ -163,6 +163,22 @@ class Owner(BaseModel):
     id: str
 
 
+class Until(BaseModel):
+    """When a window has nothing more to tell: the agent asks it to end, with all such windows of its group.
+
+    Attributes:
+        of: The step whose error output has its intervals.
+        share: The half of the 95 % intervals of its rate and its 99th percentile, as a share of them.
+        after_ns: Not earlier after its start.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: str
+    share: float
+    after_ns: int = 0
+
+
 class StartedMachine(BaseModel):
     """The virtual machine that a step starts; ``disk`` is the name of its disk in its /sys/block."""
 
@@ -215,6 +231,7 @@ class Step(Command):
     takes_down: tuple[str, ...] = ()
     lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     not_before_ns: int = Field(default=0, ge=0)
+    until: Until | None = Field(default=None, exclude_if=lambda until: until is None)
     # Whether it is repeated after a restart between preparing and measuring: it makes a folder, a script or a
     # limit that is not on the stack. Services are repeated anyway. A plan's file has the repeated step.
     again: bool = Field(default=False, exclude=True)
@@ -257,6 +274,7 @@ class Step(Command):
             "collect": tuple(each.model_copy(update={"path": own(each.path)}) for each in self.collect),
             "cgroup": self.cgroup and own(self.cgroup),
             "machine": self.machine and own(self.machine),
+            "until": self.until and self.until.model_copy(update={"of": f"{prefix}-{self.until.of}"}),
             "owner": Owner(tenant=tenant, window=window, id=self.id),
         }
         return self.mapped(own).model_copy(update=changed)

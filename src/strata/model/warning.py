@@ -27,6 +27,7 @@ LARGER_THAN_MEMORY: Final = "larger-than-memory"
 COVERS_PERIODS: Final = "covers-periods"
 LIMITED: Final = "limited"
 PRICED: Final = "priced"
+KNOWN: Final = "known"
 STEADY: Final = "steady"
 AGED: Final = "aged"
 UNDISTURBED: Final = "undisturbed"
@@ -130,6 +131,14 @@ _KINDS: Final = (
         "lengthen `duration` to several times the period; until then some seeds meet that work and others do "
         "not, and the mean holds only a part of it",
         check=COVERS_PERIODS,
+    ),
+    WarningKind(
+        "less-precise",
+        "with until: was the result known as precisely as asked?",
+        "the window is over before the result is as precise as asked",
+        "lengthen `duration`, or ask for less precision; the number itself is that of the whole window",
+        check=KNOWN,
+        of_window=True,
     ),
     WarningKind(
         "not-steady",

@@ -200,6 +200,9 @@ class Workload(BaseModel, Allowing, ABC):
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
     amounts: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
+    hints: ClassVar[dict[str, str]] = {
+        "until": "leave it out: the program ends by its own clock; `load` and `sysbench-oltp` can end early"
+    }
 
     workload: str
     place: KebabName | None = Field(None, examples=["files"])

@@ -18,7 +18,7 @@ from typing import Final
 
 from strata.diagnostics.names import nearest
 from strata.errors import PlanError
-from strata.model.duties import SharesPreparation
+from strata.model.duties import HasServer, SharesPreparation
 from strata.model.find import find_of
 from strata.model.packages import asked_packages
 from strata.model.stack import Stack
@@ -224,6 +224,7 @@ def compile_trial(
     kept = [name for name in declared.all_devices if name not in destroyed]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
+    loaded = [_after_periods(study, placements, step) for step in loaded]
     if any(aspect.fills_window(combination) for aspect in ASPECTS):
         loaded = _in_lane(loaded)
     steps += [*loaded, *_steps_beside(combination, placements)]
@@ -248,6 +249,22 @@ def compile_trial(
         time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
         inputs=_inputs_of(study, load),
     )
+
+
+def _after_periods(study: Study, placements: Sequence[Placement], step: Step) -> Step:
+    """A window that may end early lasts for a server's periods, and for two of the kernel's.
+
+    In the first of the kernel's it still writes back what was prepared. They are those of every stack of the
+    study: stacks would otherwise be compared over windows that their own periods have chosen.
+    """
+    if step.until is None:
+        return step
+    layers = [
+        2 * ns for stack in study.stacks.values() for each in stack.layers for ns in each.periods_ns.values()
+    ]
+    servers = [each.load.periods_ns for each in placements if isinstance(each.load, HasServer)]
+    longest_ns = max((*layers, *(ns for each in servers for ns in each.values())), default=0)
+    return step.model_copy(update={"until": step.until.model_copy(update={"after_ns": longest_ns})})
 
 
 def _before_load(

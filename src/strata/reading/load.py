@@ -55,6 +55,7 @@ from strata.rules.fit import (
     room_diagnostics,
     stack_diagnostics,
     tables_diagnostics,
+    until_diagnostics,
 )
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
@@ -411,6 +412,7 @@ class _Reader:
             self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         self.found.extend(path, interval_diagnostics(workload))
+        self.found.extend(path, until_diagnostics(workload))
         self.found.extend(path, find_diagnostics(name, workload, self.tables["workloads"]))
         self.check_places(workload, path)
         least_bytes = AMPLE_BYTES

@@ -70,6 +70,29 @@ class AccountReading(_Event):
     account: dict[str, int]
 
 
+class MeanFigure(BaseModel):
+    """A mean with the half of its 95 % interval."""
+
+    mean: float
+    half_width: float
+
+
+class Look(BaseModel):
+    """How well a window is known by its first ``intervals``."""
+
+    intervals: int
+    operations: MeanFigure
+    latency_ns_p99: MeanFigure
+
+
+class Precision(_Event):
+    """How well a step's window is known, and whether it was ended for that; see `Step.until`."""
+
+    step: str
+    known: bool
+    look: Look | None = None
+
+
 class AgentStart(_Event):
     """The agent's first event; ``trial`` and ``runner`` are None without a readable plan and bindings."""
 
@@ -100,6 +123,7 @@ _MODELS: Final[dict[str, TypeAdapter[Any]]] = {
     "disk_account": TypeAdapter(AccountReading),
     "filesystem_account": TypeAdapter(AccountReading),
     "processor_account": TypeAdapter(AccountReading),
+    "precision": TypeAdapter(Precision),
     "step_start": TypeAdapter(_StepStart),
     "step_end": TypeAdapter(Ending),
     "undo_end": TypeAdapter(Ending),
@@ -110,6 +134,7 @@ _LISTS: Final = {
     "disk_account": "accounts",
     "filesystem_account": "filesystems",
     "processor_account": "processor",
+    "precision": "precisions",
 }
 
 
@@ -153,6 +178,7 @@ class Events:
     accounts: list[AccountReading] = field(default_factory=list)
     filesystems: list[AccountReading] = field(default_factory=list)
     processor: list[AccountReading] = field(default_factory=list)
+    precisions: list[Precision] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
     epoch_ns: int = 0

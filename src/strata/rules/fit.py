@@ -46,6 +46,23 @@ def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
     yield Diagnostic(cause, remedy=remedy, key="snapshot_every")
 
 
+def until_diagnostics(load: Workload) -> Iterable[Diagnostic]:
+    """Windows that end early: of all tenants or of none, and without acts that need their whole length."""
+    tenants = load.tenants()
+    loads = [tenant.load for tenant in tenants.values()] or [load]
+    asking = [each for each in loads if getattr(each, "until", None) is not None]
+    acts = (
+        "snapshot_every" if load.snapshot_every_ns else "rebuild" if "rebuild" in load.before_measure else ""
+    )
+    if asking and acts:
+        cause = f"{acts} happens over the whole length of the window, and with until it can end early"
+        yield Diagnostic(cause, remedy="leave one of them out", key="until" if not tenants else "tenants")
+    if asking and len(asking) < len(loads):
+        waiting = next(each for each in loads if each not in asking)
+        cause = f"the common window ends when all loads are known, and {waiting.workload} has no until"
+        yield Diagnostic(cause, remedy="give until to all loads that have it, or to none", key="tenants")
+
+
 def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
     found = snapshotting(placed)
     room = found[0].snapshots_max() if found else None

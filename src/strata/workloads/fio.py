@@ -17,7 +17,7 @@ from strata.model.layer import Interface
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Step, literal
-from strata.model.workload import Outputs, WorkloadContext, unreadable
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, block_sizes_bytes, buffer_bytes, owned
 from strata.workloads.keys import (
@@ -122,7 +122,7 @@ class Fio(OpenLoop):
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
     amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
     metrics_version: ClassVar[int] = 2
-    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+    hints: ClassVar[dict[str, str]] = Workload.hints | dict.fromkeys(
         ("job", "jobfile", "job_file", "file"),
         'write the options of a job as options = { rw = "randread", bs = "4k" }; a job file as it is runs '
         'under workload = "command", with its text in `scripts`',

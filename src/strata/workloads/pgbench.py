@@ -20,7 +20,7 @@ from strata.model.metric import LATENCY, Metric, MetricSpec, latency_metric_spec
 from strata.model.step import Collect, Step
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
-from strata.model.workload import Outputs, WorkloadContext, unreadable
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.servers.database import DatabaseServer, ServerLoad, Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -99,7 +99,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
     )
     spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
-    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+    hints: ClassVar[dict[str, str]] = Workload.hints | dict.fromkeys(
         ("script", "file", "script_file"), "write the text of the file as script_text"
     )
     example: ClassVar[tuple[str, ...]] = ("warmup",)

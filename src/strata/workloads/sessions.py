@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from strata.model.step import OUTPUT_LIMIT_BYTES, Command, Step
+from strata.model.step import OUTPUT_LIMIT_BYTES, Command, Step, Until
 from strata.model.workload import Outputs, unreadable
 from strata.servers.database import DatabaseServer
 from strata.units import NS_PER_MS, NS_PER_S
@@ -34,20 +34,23 @@ def spanning_steps(
     duration_ns: int,
     slack_ns: int,
     ready: Sequence[str] = (),
+    until: Until | None = None,
+    end_by: Sequence[str] = (),
     **fields: Any,
 ) -> list[Step]:
     """The load ``argv`` of a server's clients, which must run as long as warm-up and window together.
 
     The warm-up begins when ``ready`` succeeds, by default at once; ``fields`` are further ones of the load's
-    step, `load_id`. At the end of the measured window it has ``slack_ns`` to end.
+    step, `load_id`. At the end of the measured window it has ``slack_ns`` to end. With ``until`` the window
+    may end earlier, and ``end_by`` then ends the load.
     """
     prefix = server.prefix
 
-    def waiting(name: str, phase: str, time_ns: int, title: str) -> Step:
+    def waiting(name: str, phase: str, time_ns: int, title: str, until: Until | None = None) -> Step:
         limit_ns = time_ns + slack_ns
         argv = ("sleep", f"{time_ns // NS_PER_S}")
         return server.client(
-            id=f"{prefix}-{name}", phase=phase, title=title, argv=argv, time_limit_ns=limit_ns
+            id=f"{prefix}-{name}", phase=phase, title=title, argv=argv, time_limit_ns=limit_ns, until=until
         )
 
     asked = Command(argv=tuple(ready), user=server.user, cwd=server.context.scratch_path) if ready else None
@@ -59,27 +62,37 @@ def spanning_steps(
         background=True,
         ready=asked,
         ready_interval_ns=_READY_INTERVAL_NS,
-        stop_signal=None,
+        **{"stop_signal": None, **fields},
         stop_limit_ns=slack_ns,
         output_limit_bytes=max(OUTPUT_LIMIT_BYTES, (warmup_ns + duration_ns) // NS_PER_S * _LINE_BYTES),
-        **fields,
     )
     title = "Note when the measured window begins"
     begin = server.client(id=f"{prefix}-begin", phase="measure", title=title, argv=("date", "+%s%N"))
+    return [
+        load,
+        waiting("warmup", "warmup", warmup_ns, window_title("warmup", warmup_ns)),
+        begin,
+        waiting(
+            "measure", "measure", duration_ns, f"{window_title('measure', duration_ns)} with {who}", until
+        ),
+        *_ending(server, load, end_by),
+    ]
+
+
+def _ending(server: DatabaseServer, load: Step, end_by: Sequence[str]) -> list[Step]:
     end = server.client(
-        id=f"{prefix}-end",
+        id=f"{server.prefix}-end",
         phase="inspect",
         title="Wait for the end of the load",
         argv=("true",),
         takes_down=(load.id,),
     )
-    return [
-        load,
-        waiting("warmup", "warmup", warmup_ns, window_title("warmup", warmup_ns)),
-        begin,
-        waiting("measure", "measure", duration_ns, f"{window_title('measure', duration_ns)} with {who}"),
-        end,
-    ]
+    if not end_by:
+        return [end]
+    told = server.client(
+        id=f"{server.prefix}-told", phase="measure", title="End the load", argv=tuple(end_by)
+    )
+    return [told, end]
 
 
 def window_begin_ns(outputs: Outputs, prefix: str) -> int:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, SerializeAsAny, StrictInt
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.errors import RunError
 from strata.model.describe import title
+from strata.model.duties import EndsWhenKnown
 from strata.model.layer import Interface
 from strata.model.memory_limit import MemoryLimit
 from strata.model.metric import Metric, of_open_loop, tenant_prefix
@@ -202,7 +203,9 @@ class Tenants(Workload):
 
     def tenants(self) -> dict[str, Tenant]:
         def alone(load: Workload) -> Workload | None:
-            update = {"duration_ns": self.alone_ns}
+            update: dict[str, object] = {"duration_ns": self.alone_ns}
+            if isinstance(load, EndsWhenKnown):
+                update["until"] = None
             return None if self.alone_ns is None else load.model_copy(update=update)
 
         return {

@@ -20,8 +20,15 @@ use crate::plan::program::Program;
 use crate::system::faults::complain;
 
 /// The signals that are passed on. Others end the caller, whose end the machine notices.
-const PASSED_ON: [Signal; 6] =
-    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+const PASSED_ON: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+];
 /// As of a shell that cannot start a program.
 const NOT_STARTED: u8 = 127;
 

@@ -167,6 +167,20 @@ pub struct Step {
     pub lane: Option<String>,
     #[serde(default)]
     pub not_before_ns: u64,
+    #[serde(default)]
+    pub until: Option<Until>,
+}
+
+/// When a step has nothing more to tell: `report::precision` has the rule.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// The step whose error output has the intervals: this one, or a service.
+    pub of: String,
+    /// The half of the 95 % interval, as a share of the mean.
+    pub share: f64,
+    /// Not earlier after its start.
+    pub after_ns: u64,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::format::{Collect, Phase, are_together};
+use crate::plan::format::{Collect, Phase, Until, are_together};
 use crate::plan::variables::substitute;
 use crate::system::users::User;
 
@@ -74,6 +74,8 @@ pub struct Step {
     pub lane: Option<String>,
     /// How long after its group it begins at the earliest.
     pub not_before_ns: u64,
+    /// When it is asked to end, with all others of its group that have this.
+    pub until: Option<Until>,
 }
 
 /// A disk to monitor.
@@ -120,6 +122,10 @@ impl Template<Step> {
 
     pub fn not_before_ns(&self) -> u64 {
         self.0.not_before_ns
+    }
+
+    pub fn until(&self) -> Option<&Until> {
+        self.0.until.as_ref()
     }
 
     /// Whether this step and the next one of the plan are of one group of lanes.

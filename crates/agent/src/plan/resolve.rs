@@ -189,6 +189,7 @@ impl<'a> Resolver<'a> {
             takes_down: step.takes_down.clone(),
             lane: step.lane.clone(),
             not_before_ns: step.not_before_ns,
+            until: step.until.clone(),
         }))
     }
 
@@ -210,6 +211,11 @@ impl<'a> Resolver<'a> {
             if !self.devices.contains(device.as_str()) {
                 self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
             }
+        }
+        if let Some(until) = &step.until {
+            let is_known = until.of == step.id || self.earlier.contains_key(until.of.as_str());
+            self.require(is_known, &format!("{place}.until.of"), "no earlier step, and not this one");
+            self.require(until.share > 0.0, &format!("{place}.until.share"), "must be above 0");
         }
         for earlier in &step.takes_down {
             let cause = match self.earlier.get(earlier.as_str()) {

@@ -18,6 +18,7 @@ use nix::unistd::{Gid, Pid, Uid, setgid, setgroups, setsid, setuid};
 use crate::plan::program::Program;
 use crate::report::events::{Content, Event, Sink};
 use crate::report::output::Capture;
+use crate::report::precision::Intervals;
 use crate::sandbox::container::{ASKING, LINE};
 use crate::sandbox::devices::make_missing_nodes;
 use crate::system::calls::checked;
@@ -79,6 +80,8 @@ pub struct Process {
     pub may_end: bool,
     /// The standard output, if it is to be bound.
     printed: Option<Vec<u8>>,
+    /// The intervals that it prints, if another step wants to know.
+    pub intervals: Option<Intervals>,
 }
 
 impl Process {
@@ -150,6 +153,7 @@ impl Process {
             tail: Vec::new(),
             may_end: false,
             printed: None,
+            intervals: None,
         }
     }
 
@@ -166,6 +170,9 @@ impl Process {
                 let bytes = &buffer[..count];
                 if let Some(printed) = self.printed.as_mut().filter(|_| is_stdout) {
                     printed.extend(bytes.iter().take((BOUND_BYTES_MAX + 1).saturating_sub(printed.len())));
+                }
+                if let Some(intervals) = self.intervals.as_mut().filter(|_| !is_stdout) {
+                    intervals.feed(bytes);
                 }
                 if self.target == Target::Tail {
                     keep_tail(&mut self.tail, bytes);

@@ -13,6 +13,7 @@ use nix::sys::stat::{SFlag, fstat};
 use serde::Serialize;
 
 use crate::plan::format::Phase;
+use crate::report::precision::Look;
 use crate::system::clock;
 
 /// Of the event format (docs/reference/event-format.md).
@@ -84,6 +85,13 @@ pub enum Event<'a> {
         step: &'a str,
         at: At,
         account: BTreeMap<String, u64>,
+    },
+    /// How well a window is known that may end as soon as it is.
+    Precision {
+        step: &'a str,
+        /// Whether all windows of the group were ended for it.
+        known: bool,
+        look: Option<Look>,
     },
     UndoStart {
         step: &'a str,

@@ -5,3 +5,4 @@ pub mod collect;
 pub mod events;
 pub mod monitors;
 pub mod output;
+pub mod precision;

@@ -8,6 +8,7 @@ use crate::plan::program::{Bound, Program, ReadyPlan, Step};
 use crate::process::child::{Process, Target};
 use crate::process::supervise::Supervisor;
 use crate::report::events::{At, Event};
+use crate::report::precision::Intervals;
 use crate::run::outcome::{Complaint, Failure, Stop, describe_early};
 use crate::system::clock::{self};
 
@@ -89,6 +90,8 @@ impl<'a> Run<'a> {
         if step.binds.is_some() {
             process.keep_printed();
         }
+        let mut wanted = self.plan.steps.iter().filter_map(|each| each.until());
+        process.intervals = wanted.any(|until| until.of == step.id).then(Intervals::default);
         Ok(self.supervisor.take_charge(process))
     }
 

@@ -6,11 +6,13 @@
 
 use std::collections::VecDeque;
 
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::plan::program::{Step, Template};
 use crate::process::table::identities;
-use crate::report::events::Outcome;
+use crate::report::events::{Event, Outcome};
+use crate::report::precision::{Interval, Look, look};
 use crate::run::ending::spawn_error;
 use crate::run::execute::Run;
 use crate::run::outcome::{Failure, Halt, Stop};
@@ -40,6 +42,10 @@ struct Running {
     step: Step,
     pid: Pid,
     limit_at_ns: u64,
+    /// How many intervals were printed before it began.
+    earlier: usize,
+    /// What is known of a window that was asked to end.
+    known: Option<Look>,
 }
 
 impl<'a> Lane<'a> {
@@ -62,6 +68,16 @@ impl Doing {
             Self::Program(running) => &running.step.id,
             Self::Service(starting) => &starting.step.id,
             Self::TakingDown(_, wanted_by) => wanted_by,
+        }
+    }
+
+    /// The program of a window that is to end once it is known, and was not asked to.
+    fn window(&mut self) -> Option<&mut Running> {
+        match self {
+            Self::Program(running) => {
+                Some(&mut **running).filter(|it| it.step.until.is_some() && it.known.is_none())
+            }
+            _ => None,
         }
     }
 
@@ -90,6 +106,7 @@ impl Run<'_> {
                 wake_ns = wake_ns.into_iter().chain(self.advance(lane, began_ns)?).min();
             }
             let Some(wake_ns) = wake_ns else { return Ok(()) };
+            self.end_known(lanes);
             if let Some(stop) = self.pending_stop() {
                 return Err(Halt::Stopped(stop, None));
             }
@@ -159,12 +176,44 @@ impl Run<'_> {
         let started_ns = self.supervisor.process(pid).started_ns;
         let limit_at_ns = started_ns.saturating_add(step.program.time_limit_ns);
         self.remember(&step, step.background.is_some().then_some(pid));
-        Ok(match step.background.clone() {
-            Some(background) => {
-                Doing::Service(Box::new(self.begin_service(step, background, pid, limit_at_ns, before)))
-            }
-            None => Doing::Program(Box::new(Running { step, pid, limit_at_ns })),
+        Ok(if let Some(background) = step.background.clone() {
+            Doing::Service(Box::new(self.begin_service(step, background, pid, limit_at_ns, before)))
+        } else {
+            let earlier = self.intervals_of(&step).len();
+            Doing::Program(Box::new(Running { step, pid, limit_at_ns, earlier, known: None }))
         })
+    }
+
+    /// The intervals that a step waits for, as far as they are printed.
+    fn intervals_of(&self, step: &Step) -> &[Interval] {
+        let of = step.until.as_ref().map(|until| until.of.as_str());
+        let mut found = self.supervisor.processes.iter().filter(|process| Some(process.step.as_str()) == of);
+        found.find_map(|process| process.intervals.as_ref()).map_or(&[], |intervals| &intervals.known)
+    }
+
+    /// The last look at a step's window, and whether it is known.
+    fn look_at(&self, running: &Running) -> (Option<Look>, bool) {
+        let Some(until) = &running.step.until else { return (None, false) };
+        let own = self.intervals_of(&running.step).get(running.earlier..).unwrap_or_default();
+        let (last, is_known) = look(own, until.share);
+        let began_ns = running.limit_at_ns.saturating_sub(running.step.program.time_limit_ns);
+        (last, is_known && clock::monotonic_ns() >= began_ns.saturating_add(until.after_ns))
+    }
+
+    /// Ask the windows of all lanes to end once each of them is known.
+    fn end_known(&self, lanes: &mut [Lane]) {
+        if lanes.iter().any(|lane| lane.rest.iter().any(|step| step.until().is_some())) {
+            return;
+        }
+        let mut open: Vec<&mut Running> =
+            lanes.iter_mut().filter_map(|lane| lane.doing.as_mut()?.window()).collect();
+        let looks: Vec<_> = open.iter().map(|running| self.look_at(running)).collect();
+        if looks.iter().all(|(_, is_known)| *is_known) {
+            for (running, (last, _)) in open.iter_mut().zip(looks) {
+                running.known = last;
+                let _ = kill(running.pid, Signal::SIGINT);
+            }
+        }
     }
 
     /// See whether a step's program has ended. Returns when to look again at the latest; None if it has.
@@ -182,7 +231,15 @@ impl Run<'_> {
     fn finish(&mut self, running: &Running, stop: Option<&Stop>, ended: bool) -> Result<(), Failure> {
         let Running { step, pid, .. } = running;
         let bound = self.bind(*pid, step);
-        let ending = self.supervisor.conclude(*pid, &step.program, stop, ended);
+        let look = running.known.or_else(|| self.look_at(running).0);
+        let mut ending = self.supervisor.conclude(*pid, &step.program, stop, ended);
+        if running.known.is_some() && stop.is_none() && ending.signal == Some("SIGINT") {
+            (ending.outcome, ending.error) = (Outcome::Ok, None);
+        }
+        if step.until.is_some() {
+            let known = running.known.is_some();
+            self.supervisor.sink.emit(&Event::Precision { step: &step.id, known, look });
+        }
         let collected = self.supervisor.end_step(step, &ending);
         if ending.outcome != Outcome::Ok {
             return Err(Failure::of(&step.id, ending.error.unwrap_or_default()));

@@ -316,3 +316,36 @@ fn lanes_that_use_one_anothers_variables_or_steps_are_mistakes() {
     }
     assert!(!recorded.reason().contains("(six)"), "{}", recorded.reason());
 }
+
+#[test]
+fn windows_end_together_as_soon_as_each_of_them_is_known() {
+    let tells = "for i in $$(seq 30); do echo strata-interval 100 5000 >&2; done";
+    let own = format!("trap 'echo summary; exit 0' INT; {tells}; sleep 20 & wait");
+    let until =
+        |of: &str| json!({"phase": "measure", "until": {"of": of, "share": 0.01, "after_ns": NS_PER_S / 5}});
+    let ready = command("true", json!({}));
+    let service = json!({"phase": "warmup", "background": true, "ready": ready});
+    let recorded = Trial::new(vec![
+        step("service", &format!("sleep 0.3; {tells}; sleep 20"), service),
+        in_lane("a", "own", &own, until("own")),
+        in_lane("b", "other", "exec sleep 20", until("service")),
+        step(
+            "alone",
+            tells,
+            json!({"phase": "measure", "until": {"of": "alone", "share": 0.01, "after_ns": 0}}),
+        ),
+    ])
+    .run();
+
+    assert_eq!(recorded.exit_code, Some(0), "{:#?}", recorded.events);
+    assert_eq!(recorded.output("own", "stdout"), "summary\n");
+    assert_eq!(recorded.event("step_end", "other")["signal"], "SIGINT");
+    for id in ["own", "other"] {
+        let found = recorded.event("precision", id);
+        assert_eq!(found["known"], true);
+        assert!(found["look"]["intervals"].as_u64() >= Some(25), "{found}");
+        assert!(recorded.event("step_end", id)["duration_ns"].as_u64().unwrap() < 10 * NS_PER_S);
+    }
+    // It ended by itself.
+    assert_eq!(recorded.event("precision", "alone")["known"], false);
+}

@@ -13,6 +13,7 @@ pub mod prepare;
 pub mod records;
 pub mod session;
 pub mod shared;
+pub mod told;
 pub mod trace;
 pub mod tree;
 pub mod worker;

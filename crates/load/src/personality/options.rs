@@ -73,6 +73,9 @@ pub struct RunOptions {
     /// End every thread after this many passes through its loop, or with the window
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
+    /// Print the passes of each interval as it ends, and end the window early when an interrupt comes
+    #[arg(long)]
+    tell: bool,
     /// Another name makes other random choices on the same files
     #[arg(long, value_name = "NAME", default_value = "measure")]
     purpose: String,
@@ -141,6 +144,7 @@ pub fn run(options: &RunOptions) -> Result<(), LoadError> {
         rate_per_s: options.rate,
         passes_over_open: options.pass_over_open,
         passes: options.passes,
+        tells: options.tell,
         purpose: &options.purpose,
     })
 }

@@ -19,6 +19,7 @@ use crate::personality::measured::{Measured, Schedule};
 use crate::personality::prepare::RESERVE_PARTS;
 use crate::personality::records::{Departure, Group, Kind, Personality, SetSpec};
 use crate::personality::shared::{Ended, Pace, Reason, Shared, Window};
+use crate::personality::told::{self, Telling};
 use crate::personality::trace::{self, Record};
 use crate::personality::tree::Tree;
 use crate::personality::worker::Worker;
@@ -46,6 +47,8 @@ pub struct Plan<'a> {
     pub passes_over_open: bool,
     /// The passes after which a thread ends.
     pub passes: Option<u64>,
+    /// Tell intervals, and let an interrupt end the window.
+    pub tells: bool,
     /// Separates this run's random choices from other runs' on the same files: `warmup`, `measure`.
     pub purpose: &'a str,
 }
@@ -104,10 +107,14 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
     if let Some(path) = plan.durable {
         shared.promises = Some(Promises::open(path, shared.file_sets.iter().map(|set| set.files.len()))?);
     }
+    if plan.tells {
+        told::end_by_interrupt();
+        shared.telling = Some(Telling::default());
+    }
     let (window, finished) = run_threads(plan, &shared)?;
     let elapsed_ns = now_ns().saturating_sub(window.start_ns).clamp(1, plan.duration_ns);
     let sets: Vec<_> = shared.file_sets.iter().map(FileSet::kept).collect();
-    let ended = shared.ended();
+    let ended = shared.ended().or_else(|| Ended::known(&window));
     print(plan, &shared, elapsed_ns, &finished, ended.clone());
     kept::write(plan.state, &KeptState { sets, ..state })?;
     if let Some(path) = plan.trace {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::clock::{NS_PER_S, now_ns, sleep_until_or};
 use crate::personality::durable::Promises;
 use crate::personality::file_set::FileSet;
+use crate::personality::told::{Telling, ended_ns};
 
 /// The measured window, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,16 @@ pub enum Reason {
     Space,
     /// A system call failed.
     Error,
+    /// An interrupt: whoever waited for it knows enough.
+    Known,
+}
+
+impl Ended {
+    /// None if no interrupt came in the window.
+    pub fn known(window: &Window) -> Option<Self> {
+        let at_ns = ended_ns().filter(|at_ns| window.counts(*at_ns))? - window.start_ns;
+        Some(Self { reason: Reason::Known, detail: "it was asked to".into(), at_ns })
+    }
 }
 
 pub struct Shared {
@@ -57,6 +68,8 @@ pub struct Shared {
     pub passes_over_open: bool,
     /// What returned syncs promise, if it is kept.
     pub promises: Option<Promises>,
+    /// Where intervals are told.
+    pub telling: Option<Telling>,
     stopped: AtomicBool,
     ended: Mutex<Option<Ended>>,
     /// The files' growth since the start, less deletions.
@@ -70,6 +83,7 @@ impl Shared {
             file_sets,
             passes_over_open: false,
             promises: None,
+            telling: None,
             stopped: AtomicBool::new(false),
             ended: Mutex::new(None),
             growth_bytes: AtomicI64::new(0),
@@ -79,7 +93,7 @@ impl Shared {
 
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.stopped.load(Ordering::Relaxed) || ended_ns().is_some()
     }
 
     /// End the run for all; the first reason is kept.

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic
-from strata.model.duties import CostsRealTime, LogsThroughput
+from strata.model.duties import CostsRealTime, EndsWhenKnown, LogsThroughput
 from strata.model.find import OpenLoop
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
@@ -70,7 +70,7 @@ PACED: Final = ("videoserver",)
 """The bundled personalities that wait for the clock."""
 
 
-class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, Mixture, OpenLoop):
+class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mixture, OpenLoop):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured
@@ -262,8 +262,10 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, Mixture, OpenLoop)
             "rate": self.rate_per_s,
             "pass-over-open": self.deletes == "next",
         }
-        action = ("run", *option_words(options))
-        return self._step(context, phase, window_title(phase, time_ns), action, time_ns)
+        until = self.until_known(context, "load-measure") if phase == "measure" else None
+        action = ("run", *option_words(options | ({} if until is None else {"tell": True})))
+        step = self._step(context, phase, window_title(phase, time_ns), action, time_ns)
+        return step.model_copy(update={"until": until})
 
     def _step(
         self, context: WorkloadContext, phase: Phase, title: str, action: tuple[str, ...], limit_ns: int
@@ -335,7 +337,8 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, Mixture, OpenLoop)
         remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""
         detail = f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
         detail += "" if ended is None else f", and ended early: {ended['detail']}{remedy}"
-        yield yes_or_no("ran-the-whole-window", ended is None, detail, required=True)
+        is_whole = ended is None or ended["reason"] == "known"
+        yield yes_or_no("ran-the-whole-window", is_whole, detail, required=True)
         departures = [
             f"{each['what']} is {each['here']}, and {each['definition']} by definition"
             for each in result["departures"]

@@ -17,9 +17,9 @@ from pydantic import Field, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.model.allowed import Forms
-from strata.model.duties import LogsThroughput, SharesPreparation
+from strata.model.duties import EndsWhenKnown, LogsThroughput, SharesPreparation
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
-from strata.model.step import Step
+from strata.model.step import Step, Until, literal
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
@@ -77,6 +77,8 @@ _LOAD: Final = sessions.load_id("sysbench")
 _SCRIPT: Final = "load.lua"
 _LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
 _END: Final = f"]{_LEVEL}]"
+# Without cutting the file, which is mapped.
+_ENDING: Final = literal('printf 1 1<> "$0"')
 _ROW_BYTES: Final = 250
 """The space of a row with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
@@ -97,7 +99,9 @@ _FIGURES: Final = {
 }
 
 
-class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, OwnTables):
+class SysbenchOltp(
+    ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, EndsWhenKnown, OwnTables
+):
     """sysbench's transactions on a database server of its own.
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
@@ -131,7 +135,7 @@ class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowle
     )
     spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {"threads": 1, "rate_per_s": None}
-    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+    hints: ClassVar[dict[str, str]] = dict.fromkeys(
         ("script", "file", "script_file"),
         'write its SQL statements as script_text; a Lua file as it is runs under workload = "command"',
     )
@@ -259,13 +263,17 @@ class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowle
         queue = ""
         if self.rate_per_s is not None:
             queue = f"local WARMUP_S = {self.warmup_ns // NS_PER_S}\n{_lua('sysbench_queue.lua')}"
-        queue = f"{self._counting_script(server)}{queue}{_lua('sysbench_begun.lua')}"
+        told = _lua("sysbench_told.lua") if self._until(server.context) else ""
+        queue = f"{self._counting_script(server)}{queue}{told}{_lua('sysbench_begun.lua')}"
         if self.script_text is not None:
             statements = f"local STATEMENTS = [{_LEVEL}[\n{self.script_text}{_END}\n"
             return statements + _lua("sysbench_own.lua") + queue
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
         return f'require("{self.script}")\n{queue}'
+
+    def _until(self, context: WorkloadContext) -> Until | None:
+        return self.until_known(context, _LOAD)
 
     def _prepare(self, server: DatabaseServer) -> list[Step]:
         limit_ns = self._prepare_limit_ns
@@ -291,9 +299,12 @@ class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowle
 
     def _load(self, server: DatabaseServer) -> list[Step]:
         begun = "-".join(filter(None, (f"{server.private_folder}/begun", server.context.window)))
+        ended = f"{server.private_folder}/ended"
+        until = self._until(server.context)
         warmup_s, duration_s = self.warmup_ns // NS_PER_S, self.duration_ns // NS_PER_S
         options = {
             "begun": begun,
+            "ended": ended if until else None,
             "threads": self.threads,
             "time": warmup_s + duration_s,
             "events": 0,
@@ -311,6 +322,8 @@ class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowle
             duration_ns=self.duration_ns,
             slack_ns=_SLACK_NS,
             ready=("test", "-e", begun),
+            until=until,
+            end_by=("sh", "-c", _ENDING, ended) if until else (),
         )
 
     def _argv(

@@ -20,6 +20,7 @@ use crate::data::Source;
 use crate::personality::measured::{Done, Measured, Schedule};
 use crate::personality::records::{Group, SLOTS, Step};
 use crate::personality::shared::{Halt, Pace, Reason, Shared, Window};
+use crate::personality::told;
 use crate::personality::trace::Record;
 use crate::random::Random;
 use crate::report::Tally;
@@ -119,12 +120,16 @@ impl<'a> Worker<'a> {
                 self.count(&done, now, after, window);
                 now = after;
             }
-            if now > window.end_ns {
+            if now > window.end_ns || told::is_over(now) {
                 return Ok(());
             }
             self.due_ns = None;
             if now >= window.start_ns {
-                self.measured.passes.record(0, now - intended.min(now));
+                let latency_ns = now - intended.min(now);
+                self.measured.passes.record(0, latency_ns);
+                if let Some(telling) = &self.shared.telling {
+                    telling.count(latency_ns, now, window);
+                }
             }
         }
         Ok(())
@@ -133,7 +138,7 @@ impl<'a> Worker<'a> {
     /// Count the passes of an open loop that were due and are not completed: the one that was begun, and those after it.
     fn count_unfinished(&mut self, window: &Window) {
         let Some(schedule) = &mut self.schedule else { return };
-        let end_ns = now_ns().min(window.end_ns);
+        let end_ns = now_ns().min(window.end_ns).min(told::ended_ns().unwrap_or(u64::MAX));
         if end_ns < window.start_ns {
             return;
         }
@@ -155,7 +160,7 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn count(&mut self, done: &Done, before_ns: u64, after_ns: u64, window: &Window) {
-        if !window.counts(after_ns) {
+        if !window.counts(after_ns) || told::is_over(after_ns) {
             return;
         }
         self.measured.count(done, after_ns - before_ns, after_ns, window);

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that end as soon as their result is known: what is compiled, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strata.model.step import Until
+from strata.plan.compile import compile_trial
+from strata.units import NS_PER_S
+from study_texts import mistakes, read
+
+MAIL = 'workload = "load", personality = "varmail", duration = "600s"'
+OLTP = 'workload = "sysbench-oltp", server = "postgresql", duration = "600s"'
+FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "600s"'
+
+
+def study_text(workloads: str) -> str:
+    return (
+        '[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\n'
+        '[devices.disk0]\nmodel = "wd-re4-500gb"\ncapacity = "8GiB"\n'
+        '[stacks.one]\nlayers = [{ layer = "ext4" }]\n[stacks.two]\nlayers = [{ layer = "f2fs" }]\n'
+        f"[workloads]\n{workloads}\n"
+    )
+
+
+def tenants(*loads: str, **keys: str) -> str:
+    members = ", ".join(f'{{ name = "t{at}", load = {{ {load} }} }}' for at, load in enumerate(loads))
+    further = "".join(f", {key} = {value}" for key, value in keys.items())
+    return f'{{ workload = "tenants", tenants = [{members}]{further} }}'
+
+
+def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path: Path) -> None:
+    both = tenants(f'{MAIL}, until = "2%"', f'{OLTP}, until = "1%"', alone='"5s"')
+    lines = (
+        f'mail = {{ {MAIL}, until = "2%" }}',
+        f"plain = {{ {MAIL} }}",
+        f'oltp = {{ {OLTP}, until = "1%", settings = {{ checkpoint_timeout = 500 }} }}',
+        f"both = {both}",
+    )
+    study = read(tmp_path, study_text("\n".join(lines)))
+
+    def found(stack: str, workload: str) -> dict[str, Until]:
+        steps = compile_trial(study, stack, workload, 1).steps
+        return {step.id: step.until for step in steps if step.until is not None}
+
+    two_of_f2fs, checkpoint = 120 * NS_PER_S, 500 * NS_PER_S
+    for stack in ("one", "two"):
+        mail = Until(of="load-measure", share=0.02, after_ns=two_of_f2fs)
+        assert found(stack, "mail") == {"load-measure": mail}
+        assert found(stack, "plain") == {}
+        oltp = Until(of="sysbench-load", share=0.01, after_ns=checkpoint)
+        assert found(stack, "oltp") == {"sysbench-measure": oltp}
+        # By themselves they run as long as `alone` says.
+        assert {name: (each.of, each.after_ns) for name, each in found(stack, "both").items()} == {
+            "t0-load-measure": ("t0-load-measure", 300 * NS_PER_S),
+            "t1-sysbench-measure": ("t1-sysbench-load", 300 * NS_PER_S),
+        }
+
+
+def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Path) -> None:
+    lines = (
+        f'fio = {{ {FIO}, until = "1%" }}',
+        f'narrow = {{ {MAIL}, until = "0.01%" }}',
+        f'snapshots = {{ {MAIL}, until = "1%", snapshot_every = "10s" }}',
+        "some = " + tenants(f'{MAIL}, until = "1%"', FIO),
+    )
+
+    found = mistakes(tmp_path, study_text("\n".join(lines)))
+
+    for place, words in {
+        "workloads.fio.until": "`load` and `sysbench-oltp` can end early",
+        "workloads.narrow.until": "from 0.1% to 50%",
+        "workloads.snapshots.until": "snapshot_every happens over the whole length",
+        "workloads.some.tenants": "fio has no until",
+    }.items():
+        assert words in found[place], found
+    assert len(found) == 4, found
