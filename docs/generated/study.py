@@ -36,6 +36,8 @@ def key_tables() -> dict[str, str]:
         "study": keys_table(tables["study"]),
         "age": keys_table(definitions["Age"]),
         "device": keys_table(tables["devices"]["additionalProperties"]),
+        "queue": keys_table(definitions["QueueKnobs"]),
+        "sysctl": keys_table(definitions["MemoryKnobs"]),
         "faults": _faults(),
         "stack": keys_table(tables["stacks"]["additionalProperties"]),
         "filesystem": keys_table(definitions["FilesystemTable"]),

@@ -72,7 +72,7 @@ def values(root: Path) -> dict[str, str]:
 
 def test_parameters_of_a_killed_trial_are_set_back(root: Path, trial: Path, tmp_path: Path) -> None:
     plan = plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout", "zfs_nocacheflush", "zfs_no_such")
-    note_parameters(plan, trial, HostKernel(root))
+    note_parameters(plan, {}, trial, HostKernel(root))
     write(root, f"{PARAMETERS}/zfs_arc_max", "67108864\n")
     write(root, f"{PARAMETERS}/zfs_txg_timeout", "60\n")
 
@@ -85,14 +85,14 @@ def test_parameters_of_a_killed_trial_are_set_back(root: Path, trial: Path, tmp_
 
 
 def test_what_was_not_set_or_was_set_back_is_left_alone(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout"), trial, HostKernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_arc_max", "zfs_txg_timeout"), {}, trial, HostKernel(root))
 
     assert set_back(trial, HostKernel(root)) == []
     assert values(root)["zfs_arc_max"] == "0"
 
 
 def test_after_a_restart_nothing_is_set_back(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, HostKernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), {}, trial, HostKernel(root))
     write(root, f"{PARAMETERS}/zfs_txg_timeout", "60\n")
     (trial / BOOT_NAME).write_text("another-boot")
 
@@ -101,7 +101,7 @@ def test_after_a_restart_nothing_is_set_back(root: Path, trial: Path, tmp_path: 
 
 
 def test_a_parameter_that_cannot_be_written_is_named(root: Path, trial: Path, tmp_path: Path) -> None:
-    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), trial, HostKernel(root))
+    note_parameters(plan_setting(tmp_path, "zfs_txg_timeout"), {}, trial, HostKernel(root))
     file = root / PARAMETERS / "zfs_txg_timeout"
 
     class Refusing(HostKernel):
@@ -115,7 +115,7 @@ def test_a_parameter_that_cannot_be_written_is_named(root: Path, trial: Path, tm
 
 
 def test_a_plan_that_endangers_other_pools_says_so(root: Path, tmp_path: Path) -> None:
-    assert parameters_set(plan_setting(tmp_path)) == []
+    assert parameters_set(plan_setting(tmp_path), {}, HostKernel(root)) == []
     assert endangered_pools(plan_setting(tmp_path, "zfs_arc_max"), HostKernel(root)) is None
     endangering = plan_setting(tmp_path, "zfs_arc_max", "zfs_nocacheflush")
     assert (

@@ -35,7 +35,7 @@ def machine(tmp_path: Path) -> HostKernel:
 
 
 def sandbox(plan: Plan, machine: HostKernel) -> dict[str, Any]:
-    return sandbox_of(plan, TRIAL, bound(plan).values(), [], machine)
+    return sandbox_of(plan, TRIAL, bound(plan).values(), [], machine, disks=bound(plan))
 
 
 def bound(plan: Plan) -> dict[str, str]:

@@ -17,9 +17,11 @@ KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
 HEAD: Final = "study"
 _OF_HEAD: Final = (
     *("kernel", "cpu", "cpus", "memory", "age", "drives", "phases", "trace", "time_limit"),
-    *("sample_interval",),
+    *("sample_interval", "sysctl"),
 )
 """The keys of ``[study]`` that belong to a trial, and so can differ from stack to stack."""
+_MADE: Final = ("queue", "sysctl", "vm")
+"""Tables that need not be there: a path makes them."""
 _STEPS_MAX: Final = 40
 _ANY: Final = "*"
 _SEE: Final = 'see "key" in the reference'
@@ -64,7 +66,7 @@ def put(table: Any, place: Iterable[str | int], value: object) -> None:
     """Set the key at a place within a table."""
     *inner, last = place
     for step in inner:
-        table = table[step]
+        table = table.setdefault(step, {}) if step in _MADE else table[step]
     table[last] = copy.deepcopy(value)
 
 
@@ -84,10 +86,10 @@ def _resolve(table: object, steps: list[str], shown: str) -> Path | str:
     for position, step in enumerate(steps):
         is_last = position == len(steps) - 1
         if isinstance(node, dict):
-            if step not in node and not is_last:
+            if step not in node and not is_last and step not in _MADE:
                 return f'there is no "{step}" in {shown}'
             place.append(step)
-            node = node.get(step)
+            node = node.get(step, {})
         elif isinstance(node, list):
             named = [
                 at for at, each in enumerate(node) if isinstance(each, dict) and step == each.get("layer")

@@ -8,10 +8,13 @@ initial root (`strata.lab.initrd`) has the agent as ``/init``, the plan's module
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from strata.lab.disk import ROOT_DISK
+from strata.model.knobs import OPTIONS
 from strata.model.step import (
     AGENT,
     MACHINE_INITRD,
@@ -47,6 +50,17 @@ class QemuProcessor(StrEnum):
 def has_machines(plan: Plan) -> bool:
     """Whether a plan starts the lab's kernel as a virtual machine."""
     return MACHINE_KERNEL in plan.variables
+
+
+def lacking_options(plan: Plan, config: Path) -> Iterator[str]:
+    """The plan's needs that the lab's kernel of this configuration does not meet, each as a clause."""
+    asked = {each: OPTIONS[each] for each in plan.prerequisites.features if each in OPTIONS}
+    if not asked:
+        return
+    stated = config.read_text()
+    for feature, option in asked.items():
+        if f"CONFIG_{option}=" not in stated:
+            yield f"the lab's kernel has no {feature.replace(':', ' ')} (CONFIG_{option})"
 
 
 def lacking_cpus(plan: Plan) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from strata.diagnostics.names import Diagnostic, disk_of
 from strata.model.describe import declared
+from strata.model.knobs import DEFAULT_SYSCTL, Sysctl
 from strata.model.layer import Interface, Layer, LayerContext, Provided, Share, StackPart
 from strata.model.study_record import LayerRecord, StackRecord
 from strata.model.trial import ANY_NAME
@@ -43,6 +44,7 @@ class Stack:
         base: How many layers of such a filesystem, from the lowest on, are the stack's: those that divide
             disks, or all up to the pool of which it is a dataset.
         mount: The mount point of the uppermost filesystem.
+        sysctl: Settings of the machine's kernel, with the study's.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Stack:
     own: str = ""
     base: int = 0
     mount: str = "${mount}"
+    sysctl: Sysctl = DEFAULT_SYSCTL
 
     def describe(self) -> StackRecord:
         return StackRecord(
@@ -71,6 +74,7 @@ class Stack:
             settings={kind: dict(each) for kind, each in self.settings.items()},
             filesystems={name: each.describe() for name, each in self.filesystems.items()},
             mount=self.mount if self.own else "",
+            sysctl=self.sysctl.vm.stated(),
         )
 
     def on_host(self) -> Stack:

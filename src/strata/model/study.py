@@ -38,6 +38,7 @@ from strata.model.duties import HasServer
 from strata.model.find import OpenLoop, find_of
 from strata.model.inputs import InputFile
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
+from strata.model.knobs import DEFAULT_QUEUE, QueueKnobs, Sysctl, shown
 from strata.model.matrix import Matrix
 from strata.model.packages import PackageLock
 from strata.model.stack import Stack
@@ -159,6 +160,8 @@ class HeadTable(_Table):
         None, alias="machine_throughput", examples=["500MB/s"]
     )
     """The machine's own limit of the data rate, likewise; default: none"""
+    sysctl: Sysctl = Field(default_factory=Sysctl, examples=["{ vm = { dirty_ratio = 5 } }"])
+    """Settings of the machine's kernel, restored afterwards on a host; default: the kernel's"""
     trace: StrictBool = Field(True, examples=[True])
     """Keep a trace of the modelled disks' requests, for `strata explain` and `strata trace`"""
 
@@ -184,6 +187,8 @@ class DeviceTable(_Table):
     acknowledged"""
     price: PriceText | None = Field(None, examples=["45 EUR"])
     """What the disk costs, in one currency for all disks of a study; for the cost of a usable terabyte"""
+    queue: QueueKnobs = Field(default_factory=QueueKnobs, examples=['{ scheduler = "none" }'])
+    """Settings of its queue in the kernel, restored afterwards on a host; default: the kernel's"""
     faults: list[Any] = Field([], examples=['[{ fault = "gone", at = "30s" }]'])
     """Its faults, and when they occur"""
 
@@ -231,6 +236,8 @@ class StackTable(_Table):
     """Further filesystems, on which workloads are placed by name"""
     kernel: StrictStr | None = Field(None, examples=["7.2"])
     """The lab's kernel under this stack; default: the study's"""
+    sysctl: Sysctl = Field(default_factory=Sysctl, examples=["{ vm = { dirty_ratio = 5 } }"])
+    """Settings of the machine's kernel under this stack, which precede the study's; default: the study's"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
 
@@ -244,6 +251,7 @@ class StudyDevice:
     capacity_bytes: int
     sector_bytes: int = SECTOR_BYTES
     price: Price | None = None
+    queue: QueueKnobs = DEFAULT_QUEUE
 
     def replaced_by(self, real: StudyDevice | None) -> StudyDevice:
         """A real disk in its place, with the study's settings of this one; itself for None."""
@@ -253,7 +261,7 @@ class StudyDevice:
         asked = {key: each for key, each in mine.parameters.items() if key in _ASKED and each.source == ASKED}
         parameters = {**real.device.parameters, **asked}
         device = replace(real.device, parameters=parameters, write_cache=mine.write_cache, faults=mine.faults)
-        return replace(real, name=self.name, device=device, price=self.price)
+        return replace(real, name=self.name, device=device, price=self.price, queue=self.queue)
 
 
 def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:
@@ -371,6 +379,7 @@ class Study:
             for used in self.stack_devices(stack)
             for fault in used.device.faults
         )
+        queues = ((used.name, used.queue.power_risk()) for used in self.stack_devices(stack))
         servers = (
             each.power_risks(whole_blocks=found.at(each.place).writes_whole_blocks)
             for each in loads_of(self.load(stack, workload))
@@ -379,7 +388,7 @@ class Study:
         return list(
             dict.fromkeys(
                 [
-                    *(f"{name}: {risk}" for name, risk in disks if risk is not None),
+                    *(f"{name}: {risk}" for name, risk in (*disks, *queues) if risk is not None),
                     *(f"{each.layer}: {risk}" for each in found.every_layer for risk in each.power_risks()),
                     *(risk for of_one in servers for risk in of_one),
                 ]
@@ -430,6 +439,7 @@ class Study:
                     model=used.device.name,
                     title=used.device.title,
                     capacity_bytes=used.capacity_bytes,
+                    queue=used.queue.stated(),
                     **used.device.identity(),
                 )
                 for name, used in self.devices.items()
@@ -444,6 +454,13 @@ class Study:
             },
         )
 
+    def _settings(self, stack: Stack) -> list[str]:
+        """The settings of a stack's servers, kernel and queues, each once."""
+        queues = [used.queue.stated() for used in self.stack_devices(stack.name)]
+        tables = (*stack.settings.values(), stack.sysctl.vm.stated(), *queues)
+        given = (f"{name} = {shown(value, name)}" for each in tables for name, value in each.items())
+        return [*dict.fromkeys(given)]
+
     def stack_title(self, stack: Stack) -> str:
         """A stack in one line: its layers with their declared keys, and its devices' models."""
         layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
@@ -455,7 +472,7 @@ class Study:
             layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
         if not (kernel := self.of(stack.name).kernel).is_default:
             layers += f" under {kernel}"
-        given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
+        given = self._settings(stack)
         layers += f" ({', '.join(given)})" if given else ""
         models = dict.fromkeys(self.devices[disk_of(name)].device.name for name in stack.devices)
         count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""

@@ -45,6 +45,7 @@ class DeviceRecord(_Kept):
     write_cache: bool = True
     machine: dict[str, Any] | None = None
     faults: tuple[dict[str, Any], ...] = ()
+    queue: dict[str, Any] = Field({}, exclude_if=lambda stated: not stated)
 
 
 class LayerRecord(_Kept):
@@ -65,6 +66,7 @@ class StackRecord(_Kept):
     settings: dict[str, dict[str, Any]] = {}
     filesystems: dict[str, StackRecord] = {}
     mount: str = ""
+    sysctl: dict[str, int] = Field({}, exclude_if=lambda stated: not stated)
 
 
 class WorkloadRecord(_Kept):
@@ -132,7 +134,7 @@ class StudyRecord(_Kept):
 
 
 def _stack_options(stack: StackRecord) -> dict[str, Any]:
-    plain = stack.model_dump(mode="json", include={"devices", "shared", "settings", "mount"})
+    plain = stack.model_dump(mode="json", include={"devices", "shared", "settings", "mount", "sysctl"})
     plain["layers"] = [{"layer": layer.layer, **layer.keys} for layer in stack.layers]
     plain["filesystems"] = {name: _stack_options(each) for name, each in stack.filesystems.items()}
     return {key: value for key, value in plain.items() if value not in (None, {}, "")}

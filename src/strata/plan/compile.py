@@ -20,6 +20,7 @@ from strata.diagnostics.names import nearest
 from strata.errors import PlanError
 from strata.model.duties import HasServer, SharesPreparation
 from strata.model.find import find_of
+from strata.model.knobs import knob_features, knob_steps
 from strata.model.packages import asked_packages
 from strata.model.stack import Stack
 from strata.model.step import (
@@ -218,7 +219,8 @@ def compile_trial(
     shared, placements = placements_of(study, key)
     placements = [replace(each, is_cut=cut_after_ns is not None and not each.tenant) for each in placements]
     combination = Combination(study, declared, load, cut_after_ns)
-    steps = _before_load(combination, shared, placements)
+    knobs = declared.sysctl, {used.name: used.queue for used in study.stack_devices(stack)}
+    steps = [*knob_steps(*knobs), *_before_load(combination, shared, placements)]
     loaded, repeatable = _load_steps(study, placements, load)
     destroyed = set[str]().union(*(step.destroys for step in steps))
     kept = [name for name in declared.all_devices if name not in destroyed]
@@ -230,19 +232,20 @@ def compile_trial(
     steps += [*loaded, *_steps_beside(combination, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     if study.prepare == "once":
-        steps = restarted(steps, shared, placements[0], repeatable)
+        steps = restarted(steps, shared, placements[0], repeatable, knob_steps(*knobs, again="-again"))
     pause_ns = _pause_ns(study, key)
     if pause_ns:
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
         steps.insert(prepared, _pause(pause_ns))
     steps = with_accounts(steps)
     places = [*shared, *places_by_name(placements).values()]
+    needed = _packages(study, load) | knob_features(*knobs)
     return plan_of(
         study,
         declared,
         key,
         steps,
-        outside=_needs(places, load, placements, steps, inside=False) | _packages(study, load),
+        outside=_needs(places, load, placements, steps, inside=False) | needed,
         inside=_needs(places, load, placements, steps, inside=True),
         interval_ns=study.sample_interval_ns,
         # A limit that depends on the load would keep loads from sharing what is prepared.

@@ -144,7 +144,7 @@ class _Reader:
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
         if head is not None:
-            self.read_heads()
+            self.read_heads(head)
             self.check_tables(head)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
@@ -162,7 +162,7 @@ class _Reader:
         assert kernel is not None
         self.leave_out_equals()
         # The machine's limits are in the devices by now.
-        separate = {"cpu", "cpus", "machine_iops", "machine_throughput_bytes_per_s"}
+        separate = {"cpu", "cpus", "machine_iops", "machine_throughput_bytes_per_s", "sysctl"}
         declared = {key: value for key, value in head if key not in separate} | {
             "question": head.question.strip(),
             "kernel": kernel,
@@ -197,7 +197,7 @@ class _Reader:
                 own["kernel"] = kernel
         return {name: own for name, own in found.items() if own}
 
-    def read_heads(self) -> None:
+    def read_heads(self, declared: HeadTable) -> None:
         known: dict[str, HeadTable | None] = {}
         for stack, changed in self.own_heads().items():
             text = json.dumps(changed, sort_keys=True, default=str)
@@ -206,6 +206,9 @@ class _Reader:
                 known[text] = self.found.model(HeadTable, table, ("study", stack))
             if (head := known[text]) is not None:
                 self.heads[stack] = head
+        for name, each in self.stacks.items():
+            sysctl = each.sysctl.above(self.heads.get(name, declared).sysctl)
+            self.stacks[name] = replace(each, sysctl=sysctl)
 
     def own_keys(self, stack: str, head: HeadTable) -> dict[str, Any]:
         """The fields of the study that differ for a stack."""
@@ -291,7 +294,7 @@ class _Reader:
         faults = self.faults(table.faults, capacity_bytes // SECTOR_BYTES, (*path, "faults"))
         device = replace(device, write_cache=table.write_cache, faults=faults)
         self.check_currency(table, (*path, "price"))
-        stated = StudyDevice(name, device, capacity_bytes, price=table.price)
+        stated = StudyDevice(name, device, capacity_bytes, price=table.price, queue=table.queue)
         self.devices[name] = stated.replaced_by(self.disks.get(name))
 
     def check_currency(self, table: DeviceTable, path: Keys) -> None:

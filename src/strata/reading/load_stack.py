@@ -52,7 +52,7 @@ class StackReader:
         fits = self.fits_together(name, devices, placed, capacities)
         shared = len(table.layers) if table.each else None
         sector_bytes = sectors_of(devices, self.devices)
-        stack = Stack(name, tuple(devices), layers, shared, sector_bytes, table.settings)
+        stack = Stack(name, tuple(devices), layers, shared, sector_bytes, table.settings, sysctl=table.sysctl)
         used = {*stack.device_names}
         further = {
             each: self.filesystem(stack, each, inner, capacities, used)

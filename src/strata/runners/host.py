@@ -233,7 +233,7 @@ class HostRunner:
                     machines[AGENT] = str(self._agent.path)
                     reads.append(str(image))
                 reads += [value for name, value in machines.items() if name != QEMU_OPTIONS]
-                sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel)
+                sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel, disks=bound)
                 if image:
                     sandbox["container"] = {"image": str(image), "reads": [*load.values()]}
                 variables = {**bound, **slots, **load, **inputs, **machines}
@@ -241,7 +241,7 @@ class HostRunner:
                 folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter
                     folder.write(_LOAD_NAME, self._load.path.read_bytes(), 0o755)
-            note_parameters(task.plan, path, self._kernel)
+            note_parameters(task.plan, bound, path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
             self._around.conditioned = condition(task, disks, self._results)

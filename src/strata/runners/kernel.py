@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from strata.disks.machine import Machine
 from strata.errors import LabError, RunError
 from strata.files import explained
 from strata.lab.folder import PREFIX
+from strata.model.knobs import EITHER, OPTIONS, queue_number
 from strata.model.step import Prerequisites
 from strata.plan.model import Plan
 from strata.runners.block_devices import Attached, attached, detach
@@ -88,6 +89,10 @@ class HostKernel(Machine):
             "xfs-scrub": self._lacking_xfs_scrub,
             "guest": lambda _: None,  # QEMU, which is a tool of the plan
             "container": lambda _: self._lacking_filesystem("squashfs"),  # of its image
+            "sysctl": self._lacking_sysctl,
+            "queue": self._lacking_queue,
+            "scheduler": self._lacking_scheduler,
+            "io": self._lacking_io,
         }
         if (reason := _only_the_lab(feature)) is not None:
             return reason
@@ -137,6 +142,25 @@ class HostKernel(Machine):
             return None if has else "the kernel has no quotas of format 2 (CONFIG_QFMT_V2)"
         option = f"{name.upper()}_QUOTA"
         return f"the kernel's {name} has no quotas (CONFIG_{option})" if self._option(option) == "n" else None
+
+    def _lacking_sysctl(self, name: str) -> str | None:
+        has = self.has(f"proc/sys/{name.replace('.', '/')}")
+        return None if has else f"the kernel has no setting {name}"
+
+    def _lacking_queue(self, name: str) -> str | None:
+        has = any(self.root.glob(f"sys/block/*/queue/{name}"))
+        return None if has else f"no disk's queue has a setting {name}"
+
+    def _lacking_scheduler(self, name: str) -> str | None:
+        known = (path.read_text() for path in self.root.glob("sys/block/*/queue/scheduler"))
+        if any(re.search(rf"(?<![\w-]){name}(?![\w-])", text) for text in known):
+            return None
+        return None if self._can_load(f"{name}-iosched") else f"the kernel has no I/O scheduler {name}"
+
+    def _lacking_io(self, name: str) -> str | None:
+        option = OPTIONS[f"io:{name}"]
+        lacks = self._option(option) == "n"
+        return f"the kernel's control groups have no io.{name} (CONFIG_{option})" if lacks else None
 
     def _lacking_xfs_scrub(self, _: str) -> str | None:
         if self._option("XFS_ONLINE_SCRUB") != "n":
@@ -194,16 +218,33 @@ def made_in_this_boot(path: Path, kernel: HostKernel) -> bool:
 PARAMETERS_NAME: Final = "parameters.json"
 """The file of a private folder that holds each parameter's previous value and the value to restore."""
 
-_PARAMETER: Final = re.compile(r"/(sys/module/[a-z0-9_]+/parameters/[a-z0-9_]+)", re.ASCII)
+_PARAMETER: Final = re.compile(
+    r"/(sys/module/[a-z0-9_]+/parameters/[a-z0-9_]+|proc/sys/vm/[a-z_]+"
+    r"|sys/devices/[\w.:/!-]+/queue/[a-z_]+)",
+    re.ASCII,
+)
+_QUEUE: Final = "/sys/dev/block/${{{}}}/"
+_VM: Final = "proc/sys/vm"
 _ZFS: Final = "sys/module/zfs/parameters"
 _ARC_MAX: Final = f"{_ZFS}/zfs_arc_max"
 _ARC_STATISTICS: Final = "proc/spl/kstat/zfs/arcstats"
 POOLS: Final = "proc/spl/kstat/zfs"
 
 
-def parameters_set(plan: Plan) -> list[str]:
-    """The parameter files that a plan's steps write, without the leading slash."""
+def parameters_set(plan: Plan, devices: Mapping[str, str], kernel: HostKernel) -> list[str]:
+    """The parameter files that a plan's steps write, without the leading slash.
+
+    ``devices`` are the nodes of the plan's disks, by name.
+    """
     words = {word for step in plan.steps if step.argv[0] == "tee" for word in step.argv[1:]}
+    for disk, node in devices.items():
+        queue = _QUEUE.format(queue_number(disk))
+        place = (kernel.root / "sys/class/block" / Path(node).resolve().name).resolve()
+        real = f"/{place.relative_to(kernel.root.resolve())}/"
+        words = {word.replace(queue, real) for word in words}
+    for pair in EITHER.items():  # setting one clears the other
+        both = {f"/{_VM}/{name}" for name in pair}
+        words |= both if words & both else set()
     return sorted(match[1] for word in words if (match := _PARAMETER.fullmatch(word)))
 
 
@@ -213,7 +254,11 @@ def endangered_pools(plan: Plan, kernel: HostKernel) -> str | None:
     A limit of the cache, which every pool's plan sets, costs other pools speed at worst; any other parameter
     may cost them data.
     """
-    names = [Path(file).name for file in parameters_set(plan) if file.startswith(_ZFS) and file != _ARC_MAX]
+    names = [
+        Path(file).name
+        for file in parameters_set(plan, {}, kernel)
+        if file.startswith(_ZFS) and file != _ARC_MAX
+    ]
     folder = kernel.root / POOLS
     pools = sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
     others = [pool for pool in pools if not pool.startswith(stack_name(Path(PREFIX)))]
@@ -222,17 +267,24 @@ def endangered_pools(plan: Plan, kernel: HostKernel) -> str | None:
     return f"{', '.join(names)} would hold for other ZFS pools, too: {', '.join(others)}"
 
 
-def note_parameters(plan: Plan, path: Path, kernel: HostKernel) -> None:
+def note_parameters(plan: Plan, devices: Mapping[str, str], path: Path, kernel: HostKernel) -> None:
     """Note the current values of the parameters that a plan sets. Raises LabError if that fails."""
     noted = {}
-    for file in parameters_set(plan):
-        if was := kernel.text(file):
+    for file in parameters_set(plan, devices, kernel):
+        if was := _value(file, kernel):
             # 0 means that ZFS chooses the limit, when it is loaded: set later it changes nothing.
             limits = [words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]]
             noted[file] = {"was": was, "back": limits[0] if limits and file == _ARC_MAX else was}
     if noted:
         with explained(path, "note the modules' parameters", LabError):
             (path / PARAMETERS_NAME).write_text(json.dumps(noted))
+
+
+def _value(file: str, kernel: HostKernel) -> str:
+    """A parameter's value; of a list of possible ones, such as schedulers, the one in brackets."""
+    text = kernel.text(file)
+    chosen = re.search(r"\[([\w-]+)\]", text)
+    return chosen[1] if chosen else text
 
 
 def set_back(path: Path, kernel: HostKernel) -> list[str]:
@@ -247,7 +299,9 @@ def set_back(path: Path, kernel: HostKernel) -> list[str]:
         noted = json.loads((path / PARAMETERS_NAME).read_text())
     said = []
     for file, values in noted.items():
-        now = kernel.text(file)
+        now = _value(file, kernel)
+        if values["back"] == "0" and Path(file).name in EITHER.values():
+            continue  # the kernel refuses it: setting the ratio back clears it
         if not _PARAMETER.fullmatch(f"/{file}") or not now or now in values.values():
             continue
         try:

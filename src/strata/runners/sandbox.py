@@ -11,7 +11,7 @@ import fcntl
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -43,11 +43,18 @@ _VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
 
 
 def sandbox_of(
-    plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: HostKernel
+    plan: Plan,
+    path: Path,
+    devices: Iterable[str],
+    reads: Iterable[str],
+    kernel: HostKernel,
+    *,
+    disks: Mapping[str, str],
 ) -> dict[str, Any]:
     """The section ``sandbox`` of the bindings, for a plan whose modules are loaded.
 
-    `path` is the trial's private folder; `reads` are files outside it that the steps read.
+    `path` is the trial's private folder; `reads` are files outside it that the steps read; `disks` are the
+    nodes of the plan's disks by name.
     """
     wanted: dict[str, set[str]] = defaultdict(set)
     for feature in plan.prerequisites.features:
@@ -63,7 +70,9 @@ def sandbox_of(
         "root": str(path / VIEW),
         "stack": stack_name(path),
         "reads": sorted(set(reads)),
-        "writes": [each for each in _written(plan, given, kernel) if (kernel.root / each[1:]).exists()],
+        "writes": [
+            each for each in _written(plan, given, kernel, disks) if (kernel.root / each[1:]).exists()
+        ],
         "nodes": [*given, *(node for node in controls if (kernel.root / node[1:]).exists())],
         "kinds": kinds,
         "filesystems": sorted(wanted["filesystem"]),
@@ -73,10 +82,10 @@ def sandbox_of(
     }
 
 
-def _written(plan: Plan, devices: list[str], kernel: HostKernel) -> Iterator[str]:
+def _written(plan: Plan, devices: list[str], kernel: HostKernel, disks: Mapping[str, str]) -> Iterator[str]:
     """The files and folders of /proc and /sys that the layers' steps write."""
     yield "/proc/sys/vm/drop_caches"
-    yield from (f"/{file}" for file in parameters_set(plan))
+    yield from (f"/{file}" for file in parameters_set(plan, disks, kernel))
     kinds = {feature.partition(":")[0] for feature in plan.prerequisites.features}
     if kinds & {"md", "bcache"}:
         yield _VIRTUAL_BLOCKS  # where assembled devices appear

@@ -43,14 +43,19 @@ class Restart(Aspect):
 
 
 def restarted(
-    steps: Sequence[Step], shared: Sequence[LayerPlace], placement: Placement, prepared: Iterable[Step]
+    steps: Sequence[Step],
+    shared: Sequence[LayerPlace],
+    placement: Placement,
+    prepared: Iterable[Step],
+    knobs: Iterable[Step] = (),
 ) -> list[Step]:
     """The steps of a plan, in order, with a restart after those of the phases ``build`` and ``prepare``.
 
     ``prepared`` are the load's own steps of phase ``prepare``, some of which are repeated after the restart.
+    ``knobs`` set the new machine's.
     """
     first = [step for step in steps if step.phase in {"build", "prepare"}]
-    again = [*_brought_up(shared), *(_repeated(step) for step in placement.share if step.again)]
+    again = [*knobs, *_brought_up(shared), *(_repeated(step) for step in placement.share if step.again)]
     again += _brought_up(placement.layers[placement.shared :])
     again += [_repeated(step) for step in prepared if step.again or step.background]
     known = {step.id for step in again}
