@@ -402,6 +402,10 @@ class Study:
         """The devices of a stack in its order, then the devices that its layers name."""
         return (self.devices[name] for name in self.stacks[stack].all_devices)
 
+    def knobs(self, stack: str) -> tuple[Sysctl, Mapping[str, QueueKnobs]]:
+        """The settings of a stack's kernel, and of its disks' queues by name."""
+        return self.stacks[stack].sysctl, {used.name: used.queue for used in self.stack_devices(stack)}
+
     def drawn_devices(self, stack: str, seed: int) -> dict[str, Device]:
         """The devices of a stack by name, as the trials of this seed have them."""
         found = {used.name: used.device for used in self.stack_devices(stack)}

@@ -219,7 +219,7 @@ def compile_trial(
     shared, placements = placements_of(study, key)
     placements = [replace(each, is_cut=cut_after_ns is not None and not each.tenant) for each in placements]
     combination = Combination(study, declared, load, cut_after_ns)
-    knobs = declared.sysctl, {used.name: used.queue for used in study.stack_devices(stack)}
+    knobs = study.knobs(stack)
     steps = [*knob_steps(*knobs), *_before_load(combination, shared, placements)]
     loaded, repeatable = _load_steps(study, placements, load)
     destroyed = set[str]().union(*(step.destroys for step in steps))
