@@ -37,6 +37,7 @@ _NAMED: Final = frozenset(
         *(
             "advise",
             "bisect",
+            "calibrate",
             "capabilities",
             "check",
             "claims",

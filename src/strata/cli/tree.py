@@ -19,6 +19,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "run": "Run a study, or what is missing of its results.",
         "show": "Show a study's results: stacks compared per workload.",
         "report": "Write the results as one page that works offline.",
+        "calibrate": "Fit a modelled device to measurements of a real drive.",
     },
     "Look closer": {
         "plan": "Print what a trial would do, or draw its stacks. Runs nothing.",

@@ -38,14 +38,14 @@ class Subject:
     def sectors(self) -> int:
         return (self.capacity_bytes or self.device.capacity_bytes) // SECTOR_BYTES
 
-    def text(self) -> str:
-        size, seed = self.capacity_bytes, derive_seed(_SEED, "model")
+    def text(self, seed: int | None = None) -> str:
+        size, seed = self.capacity_bytes, derive_seed(_SEED, "model") if seed is None else seed
         return driver_config(self.device, name="sda", backing_fd=_DESCRIPTOR, capacity_bytes=size, seed=seed)
 
-    def open(self) -> ModelledDisk:
+    def open(self, seed: int | None = None) -> ModelledDisk:
         """A new disk of this kind; raises `LabError` if the model refuses the parameters."""
         try:
-            return ModelledDisk(self.text())
+            return ModelledDisk(self.text(seed))
         except ValueError as error:
             cause, remedy = f"the model refuses the device: {error}", "change the parameters that it names"
             raise LabError(cause, place=self.device.name, remedy=remedy) from error
@@ -90,36 +90,63 @@ PATTERNS: Final[Mapping[str, tuple[int, bool]]] = {
 
 @dataclass(frozen=True)
 class Pattern:
-    """A load over the whole device: ``rw`` of `PATTERNS`, ``depth`` requests at a time."""
+    """A load: ``rw`` of `PATTERNS`, ``depth`` requests at a time.
+
+    Attributes:
+        flush_every: A flush follows every as many writes; 0: none does. The latencies are of the writes.
+        span_bytes: It keeps to so much from the first sector on; 0: the whole device.
+    """
 
     rw: str
     block_bytes: int
     depth: int
+    flush_every: int = 0
+    span_bytes: int = 0
+
+    @property
+    def is_write(self) -> bool:
+        return PATTERNS[self.rw][0] == WRITE
 
     def fits(self, subject: Subject) -> bool:
         return 0 < self.block_bytes // SECTOR_BYTES <= subject.sectors // 2
 
 
-def measure(subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int) -> ModelTrace:
+def measure(  # noqa: PLR0917
+    subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int, kept_back: int = 0, seed: int = _SEED
+) -> ModelTrace:
     """The pattern on an open disk of the subject.
 
-    The host keeps the requests that the disk's queue does not hold, and hands them over in order. They arrive
-    when the host takes them, as a program sees it; the parts of their time begin at the disk.
+    The host keeps the requests that the disk's queue does not hold, and ``kept_back`` more of them, and hands
+    them over in order. They arrive when the host takes them, as a program sees it; the parts of their time
+    begin at the disk.
     """
     operation, at_random = PATTERNS[pattern.rw]
     length = pattern.block_bytes // SECTOR_BYTES
-    blocks = subject.sectors // length
+    span_sectors = min(subject.sectors, pattern.span_bytes // SECTOR_BYTES or subject.sectors)
+    blocks = max(1, span_sectors // length)
     places = np.arange(count) % blocks
     if at_random:
-        rng = np.random.default_rng(derive_seed(_SEED, "measured", pattern.rw, str(pattern.depth)))
+        rng = np.random.default_rng(derive_seed(seed, "measured", pattern.rw, str(pattern.depth)))
         places = rng.integers(0, blocks, count)
-    held = min(pattern.depth, subject.device.queue_depth)
+    held = max(1, min(pattern.depth - kept_back, subject.device.queue_depth))
+    if pattern.flush_every:
+        return _with_flushes(disk, pattern, places * length, length)
     trace = disk.closed_loop(operation, places * length, length, depth=held)
     if held < pattern.depth:
         arrival = np.full(count, trace.arrival_ns[0], np.uint64)
         arrival[pattern.depth :] = np.sort(trace.complete_ns)[: max(0, count - pattern.depth)]
         trace = replace(trace, arrival_ns=arrival)
     return trace
+
+
+def _with_flushes(disk: ModelledDisk, pattern: Pattern, sectors: Any, length: int) -> ModelTrace:
+    """Writes with flushes between them; each write's time includes the flush before it."""
+    after = np.arange(pattern.flush_every, len(sectors), pattern.flush_every)
+    ops = np.insert(np.full(len(sectors), WRITE), after, FLUSH)
+    places, lengths = (np.insert(each, after, 0) for each in (sectors, np.full(len(sectors), length)))
+    trace = disk.closed_loop(ops, places, lengths, depth=pattern.depth)
+    is_write, order = ops == WRITE, np.arange(np.count_nonzero(ops == WRITE), dtype=np.uint64)
+    return ModelTrace(trace.arrival_ns[is_write], trace.complete_ns[is_write], trace.parts[is_write], order)
 
 
 def sequential_trace(

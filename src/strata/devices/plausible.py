@@ -26,6 +26,8 @@ _EXACT: Final = Context(prec=28)
 _DIGITS: Final = Context(prec=4)  # of a drawn value: more say nothing, and fewer show as steps
 _ATTEMPTS_MAX: Final = 200
 _HALF: Final = Decimal("0.5")
+SD_OF_RANGE: Final = 6**0.5
+"""A range's half over the standard deviation of the drawn values, whose density falls linearly to zero."""
 
 
 def plausible_drive(device: Device, seed: int) -> Device:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strata.datasheet.cells import parse_block_bytes
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import PATTERNS, Pattern, measure
 from strata.devices.device import Device
@@ -72,7 +73,6 @@ _COUNT: Final = 20_000
 _GOOD_PERCENT: Final = 10.0
 _BYTES_MAX: Final = 256 << 20
 _NO_LATENCIES: Final = "there are no latencies in it"
-_MULTIPLIERS: Final = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
 _TEXT: Final = """Latencies that were measured on a real drive against those of the model under the same
 load: one pattern, block size and queue depth, over the whole device. Published models of disks reach a
 demerit figure of 0.5 to 4 % after their parameters were extracted from the drive; from a data sheet alone,
@@ -140,11 +140,6 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> RealLatenci
     block_bytes = parse_block_bytes(str(options.get("bs", options.get("blocksize", 4096))))
     name, depth = str(job.get("jobname", pattern)), int(options.get("iodepth", 1))
     return RealLatencies(name, Pattern(pattern, block_bytes, depth), latencies, counts)
-
-
-def parse_block_bytes(text: str) -> int:
-    digits = text.rstrip("KkMmIiBb")
-    return int(digits) * _MULTIPLIERS[text[len(digits) :].lower()]
 
 
 def compare(device: Device, measured: RealLatencies) -> ExaminedSubject:

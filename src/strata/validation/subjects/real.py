@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
@@ -13,6 +12,7 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from strata.datasheet.cells import MACHINE_NS, read_table
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import PATTERNS, Pattern, measure, rate_per_s
 from strata.devices.device import Device, device_folder, find_device
@@ -20,11 +20,9 @@ from strata.devices.kinds.flash import PRECONDITIONS
 from strata.devices.plausible import plausible_drive
 from strata.diagnostics.mistakes import read_toml
 from strata.diagnostics.names import Diagnostic, nearest
-from strata.errors import ResultError
 from strata.files import read_plain
 from strata.lab.model import READ
-from strata.units import NS_PER_S, NS_PER_US, format_value, times
-from strata.validation.measured import parse_block_bytes
+from strata.units import NS_PER_S, format_value, times
 from strata.validation.subject import Found, ModelCheck, subject, within
 
 _BYTES_MAX: Final = 1 << 20
@@ -124,20 +122,16 @@ def _read(file: Path) -> RealDrive:
 
 def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str, tuple[DriveCell, ...]]:
     """The source in the first line, and fio's figures by ``rw`` and depth."""
-    try:
-        head, *lines = read_plain(file, _BYTES_MAX, follow=True).decode().splitlines()
-        cells = tuple(_cell(row, limits) for row in csv.DictReader(lines))
-    except (OSError, ValueError, KeyError) as error:
-        cause, remedy = f"this is no table of measurements: {error}", "its second line names the columns"
-        raise ResultError(cause, place=str(file), remedy=remedy) from error
-    return head.removeprefix(_SOURCE), cells
-
-
-def _cell(row: Mapping[str, str], limits: Mapping[tuple[str, int], str]) -> DriveCell:
-    depth = int(row["iodepth"]) * int(row["numjobs"])
-    pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth)
-    p50, p99 = (float(row[name]) * NS_PER_US if row[name] else None for name in ("p50_us", "p99_us"))
-    return DriveCell(pattern, Figures(float(row["iops"]), p50, p99), limits.get((pattern.rw, depth), ""))
+    text = read_plain(file, _BYTES_MAX, follow=True).decode()
+    cells = tuple(
+        DriveCell(
+            each.pattern,
+            Figures(each.iops, each.latencies_ns.get(50.0), each.latencies_ns.get(99.0)),
+            limits.get((each.pattern.rw, each.pattern.depth), ""),
+        )
+        for each in read_table(file, text)
+    )
+    return text.partition("\n")[0].removeprefix(_SOURCE), cells
 
 
 _DRAWN: Final = 20
@@ -147,8 +141,6 @@ _BEFORE: Final = 5_000
 """Requests that are not counted: the drive, and above all its write cache, had been in use."""
 _NAMES: Final = ("rate", "p50", "p99")
 _RATE_NEAR, _TAIL_NEAR = 0.25, 1.5
-_MACHINE_NS: Final = 7_000
-"""A machine's part of a request, which fio measures and a model has not: an estimate, and the lab's price."""
 
 
 @subject(
@@ -251,7 +243,7 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
             if not first:
                 measure(subject, disk, cell.pattern, _BEFORE)
             trace = measure(subject, disk, cell.pattern, most)
-            depth, latency_ns = cell.pattern.depth, trace.latency_ns + _MACHINE_NS
+            depth, latency_ns = cell.pattern.depth, trace.latency_ns + MACHINE_NS
             p50, p99 = np.percentile(latency_ns, (50, 99))
             rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / float(latency_ns.mean()))
             found.append(Figures(rate, float(p50), float(p99)))

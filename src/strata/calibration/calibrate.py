@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From measurements to a calibrated drive: the class, the search, the errors and the worst prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from strata.calibration.fit import Candidate, Search, as_measured, figures, simulate
+from strata.calibration.host import host_notes, without_sleep
+from strata.calibration.unknowns import HOST_TIME, KEPT_BACK, Drive, Floats, rounded
+from strata.datasheet.cells import Cell, Measured, Modelling
+from strata.datasheet.measure import Pattern
+from strata.devices.device import Device, bundled_devices, find_device
+from strata.devices.plausible import SD_OF_RANGE
+from strata.errors import ResultError
+from strata.printable import in_json
+from strata.units import NS_PER_S
+
+GENERIC: Final = "generic-"
+STATES: Final = ("used", "steady", "fresh")
+_FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
+_FIRST_STEPS, _STEPS = 2, 8
+_COARSE: Final = Modelling(requests=700, before=1_000)
+_MEASURED_GAIN: Final = 0.5
+"""A value counts as measured if the measurements removed half of its class's variance."""
+_Z_90: Final = 1.645
+_DRAWS: Final = 12
+_SPEEDS_RPM: Final = (5400, 7200, 10000, 15000)
+_SPEED_NEAR: Final = 1.4
+_KINDS_NS: Final = {"rotating": (2e6, 1e9), "network": (2e5, 2e7), "flash": (0, 1e6)}
+"""Latencies of one random read, between which a drive may be of the kind."""
+LOADS: Final = (
+    *(Pattern(rw, 4096, depth) for rw in ("randread", "randwrite") for depth in (1, 8, 32)),
+    *(Pattern(rw, 1 << 18, 8) for rw in ("read", "write")),
+    Pattern("randwrite", 4096, 1, flush_every=1),
+)
+"""Loads of which a calibrated drive says how surely it predicts them."""
+
+
+@dataclass(frozen=True)
+class FoundValue:
+    """A parameter of a calibrated drive.
+
+    Attributes:
+        low: The lower end of its range; so is ``high``. The ends of values that vary plausibly.
+        gain: The part of its class's variance that the measurements removed.
+        interval: In which its true value lies in nine of ten cases.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    gain: float
+    interval: tuple[float, float]
+    unit: str
+
+    @property
+    @in_json
+    def is_measured(self) -> bool:
+        return self.gain >= _MEASURED_GAIN
+
+
+@dataclass(frozen=True)
+class ComparedCell:
+    """A measured cell beside the calibrated model's; ``fitted`` says whether the fit saw it."""
+
+    measured: Cell
+    modelled: Cell
+    fitted: bool
+
+    @property
+    @in_json
+    def ratios(self) -> dict[str, float]:
+        """The model's figures over the measured ones."""
+        return {name: float(np.exp(each)) for name, each in figures(self.measured, self.modelled).items()}
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A drive that explains measurements, and how surely."""
+
+    name: str
+    class_name: str
+    state: str
+    device: Device = field(repr=False)
+    values: tuple[FoundValue, ...]
+    cells: tuple[ComparedCell, ...]
+    notes: tuple[str, ...]
+    unsure: tuple[tuple[str, float], ...]
+    tried: tuple[tuple[str, float], ...]
+    interrupted: bool = False
+
+    @property
+    @in_json
+    def within(self) -> dict[str, tuple[int, int]]:
+        """Of fitted and of predicted cells: rates within 15 %, and all of them."""
+        found = {}
+        for name, wanted in (("fitted", True), ("predicted", False)):
+            some = [each for each in self.cells if each.fitted is wanted]
+            found[name] = sum(abs(each.ratios["rate"] - 1) <= 0.15 for each in some), len(some)
+        return found
+
+
+def candidates(cells: Sequence[Cell], class_name: str, *, write_cache: bool = True) -> list[Candidate]:
+    """Devices that may be of the drive's class, with the pasts that writes may show."""
+    if class_name:
+        devices = [find_device(class_name)]
+    else:
+        reads = [each for each in cells if not each.pattern.is_write] or cells
+        one_ns = min(each.pattern.depth * NS_PER_S / each.iops for each in reads)
+        generic = [find_device(name) for name in bundled_devices() if name.startswith(GENERIC)]
+        near = [each for each in generic for low, high in [_KINDS_NS[each.kind]] if low < one_ns < high]
+        devices = [variant for each in near for variant in _with_speeds(each)]
+    if devices and devices[0].kind not in _KINDS_NS:
+        remedy = f"kinds: {', '.join(_KINDS_NS)}; calibrate a member of it"
+        raise ResultError(f"a {devices[0].kind} is not calibrated", place=devices[0].name, remedy=remedy)
+    if not write_cache:
+        devices = [replace(each, write_cache=False) for each in devices]
+    states = STATES if any(each.pattern.is_write for each in cells) else STATES[:1]
+    return [Candidate(d, state) for d in devices for state in (states if d.kind == "flash" else STATES[:1])]
+
+
+def _with_speeds(device: Device) -> Iterator[Device]:
+    """A class of rotating disks at each usual speed that is near to its own."""
+    yield device
+    if device.kind == "rotating":
+        stated = device.parameters["rotation_speed"]
+        for rpm in _SPEEDS_RPM:
+            if rpm != stated.value and 1 / _SPEED_NEAR < rpm / float(stated.value) < _SPEED_NEAR:
+                changed = {"rotation_speed": stated.model_copy(update={"value": rpm})}
+                yield replace(device, parameters={**device.parameters, **changed})
+
+
+def calibrate(
+    name: str,
+    measured: Measured,
+    *,
+    class_name: str = "",
+    only: Callable[[Cell], bool] = lambda _: True,
+    write_cache: bool = True,
+    step: Callable[[str], None] = lambda _: None,
+) -> Calibrated:
+    """Fit a drive to measurements, to cells of which ``only`` is true; interrupted, the best so far.
+
+    Raises ResultError if nothing can be fitted.
+    """
+    chosen = [each for each in without_sleep([c for c in measured.cells if only(c)]) if not each.limit]
+    if not chosen:
+        raise ResultError("no measured cell is chosen", place=name, remedy="choose others with --only")
+    possible = candidates(chosen, class_name, write_cache=write_cache)
+    if not possible:
+        raise ResultError("it is of no class's speed", place=name, remedy="name its class with --class")
+    search, tried, interrupted = _searched(possible, chosen, step)
+    search.step = lambda: step(f"errors of {search.candidate.title}")
+    count = len(search.unknowns.groups)
+    covariance, gains = np.eye(count), np.zeros(count)
+    if not interrupted:
+        try:
+            covariance, gains = search.errors()
+        except KeyboardInterrupt:
+            interrupted = True
+    drive, state = search.unknowns.drive(search.best[1]), search.candidate.state
+    shown = simulate(drive, measured.cells, state, Modelling())
+    fitted = {each.pattern for each in chosen}
+    return Calibrated(
+        name,
+        search.candidate.device.name,
+        state,
+        as_measured(drive),
+        tuple(_values(search, drive, covariance, gains)),
+        tuple(ComparedCell(c, s, c.pattern in fitted) for c, s in zip(measured.cells, shown, strict=True)),
+        (*measured.notes, *_notes(measured.cells, chosen, search, drive)),
+        tuple(_unsure(search, covariance)),
+        tuple(sorted(tried, key=lambda each: each[1])),
+        interrupted,
+    )
+
+
+def _searched(
+    possible: Sequence[Candidate], cells: Sequence[Cell], step: Callable[[str], None]
+) -> tuple[Search, list[tuple[str, float]], bool]:
+    """The best candidate, searched to the end; each tried one with its cost; whether it was interrupted."""
+    searches: list[Search] = []
+    with suppress(KeyboardInterrupt):
+        for each in possible:
+            search = Search(each, cells, _COARSE if len(possible) > 1 else Modelling())
+            search.step = lambda each=each: step(each.title)  # type: ignore[misc]
+            searches.append(search)
+        if len(searches) > 1:
+            for search in sorted(searches, key=lambda each: each.best[0])[:_FITTED_MAX]:
+                search.run(_FIRST_STEPS)
+        best = min(searches, key=lambda each: each.best[0])
+        final = best if len(searches) == 1 else Search(best.candidate, cells)
+        final.step, final.best = best.step, (float("inf"), best.best[1])
+        searches.insert(0, final)
+        final.data(best.best[1])
+        final.run(_STEPS)
+        return final, [(each.candidate.title, each.best[0]) for each in searches[1:] or searches], False
+    if not searches:
+        raise KeyboardInterrupt
+    best = min(searches, key=lambda each: each.best[0])
+    return best, [(each.candidate.title, each.best[0]) for each in searches], True
+
+
+def _values(search: Search, drive: Drive, covariance: Floats, gains: Floats) -> Iterator[FoundValue]:
+    """Each parameter with a range; the reach of its deviation becomes the range's ends."""
+    low, high = search.unknowns.bounds()
+    for index, names in enumerate(search.unknowns.groups):
+        if names[0] in {KEPT_BACK, HOST_TIME}:
+            continue
+        at, sd = search.best[1][index], float(np.sqrt(covariance[index, index]))
+        for name in names:
+            spec = search.unknowns.device.model.parameters[name]
+            ends = [
+                search.unknowns.value(name, float(np.clip(at + times * sd, low[index], high[index])))
+                for times in (-SD_OF_RANGE, SD_OF_RANGE, -_Z_90, _Z_90)
+            ]
+            low_end, high_end, first, last = (rounded(end, spec) for end in ends)
+            value = rounded(drive.device.number(name), spec)
+            interval = min(first, last), max(first, last)
+            ends_of_range = min(low_end, high_end, value), max(low_end, high_end, value)
+            yield FoundValue(name, value, *ends_of_range, float(gains[index]), interval, spec.unit)
+
+
+def _notes(cells: Sequence[Cell], chosen: Sequence[Cell], search: Search, drive: Drive) -> Iterator[str]:
+    yield from host_notes(cells, is_flash=drive.device.kind == "flash")
+    for each in without_sleep(cells):
+        if each.limit:
+            yield f"{each.pattern.rw}, depth {each.pattern.depth}: {each.limit}; the fit leaves it out"
+    if drive.kept_back:
+        yield f"the host's scheduler kept {drive.kept_back} requests from the disk, which the file leaves out"
+    if drive.host_us > 1:
+        yield f"{drive.host_us:.3g} us of command_time are the link or controller of the host that measured"
+    outside = [
+        names[0]
+        for names, at in zip(search.unknowns.groups, search.best[1], strict=True)
+        if names[0] not in {KEPT_BACK, HOST_TIME} and abs(at) > SD_OF_RANGE
+    ]
+    if outside:
+        yield f"beyond the range of {search.candidate.device.name}: {', '.join(outside)}"
+    if not any(each.pattern.is_write for each in chosen):
+        yield "no write was fitted: the values of writes, flushes and the drive's past are the class's"
+
+
+def _unsure(search: Search, covariance: Floats) -> Iterator[tuple[str, float]]:
+    """How far rates of other loads spread between drives that explain the cells as well, the worst first."""
+    rng = np.random.default_rng(1)
+    low, high = search.unknowns.bounds()
+    loads = [
+        Cell(pattern, 1e3, {}) for pattern in LOADS if pattern.depth <= search.unknowns.device.queue_depth
+    ]
+    rows = []
+    for point in rng.multivariate_normal(search.best[1], covariance, _DRAWS):
+        with suppress(Exception):
+            drive = search.unknowns.drive(np.clip(point, low, high))
+            rows.append([each.iops for each in simulate(drive, loads, search.candidate.state, _COARSE)])
+    if len(rows) > 1:
+        spreads = np.std(np.log(rows), axis=0)
+        named = ((load_title(each.pattern), float(s)) for each, s in zip(loads, spreads, strict=True))
+        yield from sorted(named, key=lambda each: -each[1])
+
+
+def load_title(pattern: Pattern) -> str:
+    size = f"{pattern.block_bytes >> 10} KiB"
+    flush = f", a flush after every {pattern.flush_every}" * bool(pattern.flush_every)
+    return f"{pattern.rw} {size}, depth {pattern.depth}{flush}"

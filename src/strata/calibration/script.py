@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs of fio that tell most of a drive, to be run where Strata is not installed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata.datasheet.measure import Pattern
+
+READS: Final = (
+    *((Pattern("randread", 4096, depth), 20) for depth in (1, 2, 4, 8, 16, 32, 64)),
+    (Pattern("randread", 65536, 1), 10),
+    (Pattern("randread", 4096, 1, span_bytes=8 << 30), 15),
+    (Pattern("read", 1 << 20, 4), 10),
+    (Pattern("read", 4096, 1), 10),
+)
+"""Loads and seconds. Depths show the queue, a part of the disk its seeks, sizes the link."""
+WRITES: Final = (
+    *((Pattern("randwrite", 4096, depth), 30) for depth in (1, 4, 32)),
+    (Pattern("randwrite", 4096, 1, flush_every=1), 15),
+    (Pattern("randwrite", 4096, 1, flush_every=32), 15),
+    (Pattern("write", 1 << 20, 4), 20),
+)
+_HEAD: Final = """\
+; Measure a drive for `strata calibrate`, in about {minutes} minutes{harm}.
+;   DISK=/dev/disk/by-id/... fio{guard} --output-format=json --output=results.json THIS-FILE
+; Nothing else should use the disk. Then: strata calibrate --fio results.json
+[global]
+filename=${{DISK}}
+ioengine=libaio
+direct=1
+time_based=1
+group_reporting=1
+"""
+
+
+def fio_script(*, writes: bool) -> str:
+    """A job file: it only reads, unless ``writes`` are wanted, too."""
+    loads = [*READS, *(WRITES if writes else ())]
+    minutes = -(-sum(seconds for _, seconds in loads) // 60)
+    harm = "; IT OVERWRITES ITS CONTENT" if writes else "; it only reads"
+    text = _HEAD.format(minutes=minutes, harm=harm, guard="" if writes else " --readonly")
+    return text + "".join(_job(pattern, seconds) for pattern, seconds in loads)
+
+
+def _job(load: Pattern, seconds: int) -> str:
+    flush = f"-flush{load.flush_every}" * bool(load.flush_every)
+    part = "-part" * bool(load.span_bytes)
+    lines = [
+        f"[{load.rw}-{load.block_bytes >> 10}k-{load.depth}{flush}{part}]",
+        "stonewall=1",
+        f"rw={load.rw}",
+        f"bs={load.block_bytes >> 10}k",
+        f"iodepth={load.depth}",
+        f"runtime={seconds}",
+        *([f"size={load.span_bytes >> 30}g"] if load.span_bytes else []),
+        *([f"fsync={load.flush_every}"] if load.flush_every else []),
+    ]
+    return "\n" + "\n".join(lines) + "\n"

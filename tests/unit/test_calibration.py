@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A drive's measurements become a device file: what fio wrote is read, and known drives are recovered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.calibration.calibrate import Calibrated, calibrate
+from strata.calibration.device_file import device_toml
+from strata.calibration.fit import simulate
+from strata.calibration.host import host_notes, without_sleep
+from strata.calibration.page import render
+from strata.calibration.script import READS, WRITES, fio_script
+from strata.calibration.unknowns import Drive
+from strata.datasheet.cells import Cell, Measured, Modelling, read_cells
+from strata.datasheet.measure import Pattern
+from strata.devices.device import device_folder, find_device, load_device
+from strata.devices.plausible import plausible_drive
+from strata.errors import ResultError
+
+OPTIONS = {"filename": "/dev/sda", "ioengine": "libaio", "direct": "1", "bs": "4k", "rw": "randread"}
+PERCENTILES = {"50.000000": 100, "99.000000": 200, "99.900000": 300}
+
+
+def side(iops: float = 0.0, *, version: int = 3, depth: int = 4) -> dict[str, Any]:
+    mean_us = depth * 1e6 / iops if iops else 0
+    common = {"iops": iops, "runtime": 10_000, "total_ios": int(iops * 10), "io_bytes": int(iops * 10 * 4096)}
+    scale, suffix = (1000, "_ns") if version == 3 else (1, "")
+    percentile = {key: value * scale for key, value in PERCENTILES.items()}
+    return common | {
+        f"clat{suffix}": {"mean": mean_us * scale, "percentile": percentile},
+        f"lat{suffix}": {"mean": mean_us * scale},
+    }
+
+
+def job(iops: float = 10_000.0, *, group: int = 0, version: int = 3, **options: str) -> dict[str, Any]:
+    shown = {} if version == 2 else {"job options": {"iodepth": "4"} | options}
+    name = {"jobname": "random", "groupid": group, "error": 0}
+    return name | shown | {"read": side(iops, version=version), "write": side(), "trim": {"iops": 0}}
+
+
+def written(
+    tmp_path: Path, *jobs: dict[str, Any], before: str = "", cut: int = 0, shared: bool = True
+) -> Measured:
+    content = ({"global options": OPTIONS} if shared else {}) | {"jobs": list(jobs)}
+    text = before + json.dumps({"fio version": "fio", **content})
+    file = tmp_path / "fio.json"
+    file.write_text(text[: len(text) - cut])
+    return read_cells([file])
+
+
+def test_results_of_each_version_of_fio_are_the_same_cell(tmp_path: Path) -> None:
+    third = written(tmp_path, job())
+    second = written(tmp_path, job(version=2), shared=False)
+    for found in (third, second):
+        assert found.cells[0].pattern == Pattern("randread", 4096, 4)
+        assert found.cells[0].latencies_ns == {50.0: 100e3, 99.0: 200e3, 99.9: 300e3}
+        assert found.cells[0].requests == 100_000
+    assert "taken for randread of 4096 bytes at depth 4" in second.notes[0]
+
+
+def test_jobs_of_one_group_are_one_load_and_of_several_groups_several(tmp_path: Path) -> None:
+    beside = written(tmp_path, job(), job()).cells
+    assert [(each.pattern.depth, each.iops) for each in beside] == [(8, 20_000.0)]
+    assert len(written(tmp_path, job(), job(group=1)).cells) == 2
+    grouped = written(tmp_path, job(numjobs="4", group_reporting="1")).cells
+    assert grouped[0].pattern.depth == 16
+    with pytest.raises(ResultError, match="different loads ran at once"):
+        written(tmp_path, job(), job(bs="8k"))
+
+
+def test_a_file_that_is_cut_off_keeps_its_whole_jobs(tmp_path: Path) -> None:
+    for cut in (1, 3, 40, 400):
+        found = written(tmp_path, job(), job(group=1), job(group=2), cut=cut, before="fio: a warning\n")
+        assert len(found.cells) >= 2, cut
+        assert "cut off" in found.notes[0]
+    with pytest.raises(ResultError, match="no measurement"):
+        written(tmp_path, job(), cut=900)
+
+
+def test_jobs_that_say_nothing_of_the_disk_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    for options, why in (
+        ({"direct": "0"}, "page cache"),
+        ({"rate_iops": "100"}, "rate_iops held it back"),
+        ({"rw": "randrw"}, "rw=randrw is not fitted"),
+    ):
+        with pytest.raises(ResultError, match=why):
+            written(tmp_path, job() | {"job options": {"iodepth": "4"} | options})
+    with pytest.raises(ResultError, match="error 5"):
+        written(tmp_path, job() | {"error": 5})
+
+
+def test_a_file_on_the_disk_is_a_part_of_it_and_a_synchronous_engine_has_one_request(tmp_path: Path) -> None:
+    on_file = written(tmp_path, job(filename="/srv/test.bin", size="100G"))
+    assert on_file.cells[0].pattern.span_bytes == 100 << 30
+    assert "takes a part of the disk" in on_file.notes[0]
+    assert written(tmp_path, job(ioengine="psync")).cells[0].pattern.depth == 1
+
+
+def test_a_host_s_ceiling_and_its_sleep_are_recognised() -> None:
+    """The MX200 and the PM883 stood behind SATA at 3 Gb/s; the machine of the DC500M slept."""
+    for name, note in (("crucial-mx200-250-g8", "SATA at 3 Gb/s"), ("kingston-dc500m-m1015", "controller")):
+        cells = read_cells([device_folder() / "real" / f"ssd-{name}.csv"]).cells
+        reads = [each for each in cells if each.pattern.rw == "randread"]
+        assert any(note in said for said in host_notes(reads, is_flash=True)), name
+        asleep = [each.pattern.depth for each in without_sleep(reads) if each.limit]
+        assert asleep == ([1] if "dc500m" in name else []), name
+
+
+def measured_drive(name: str, seed: int, loads: list[Pattern]) -> tuple[Measured, Drive]:
+    """A drive of a class, and its measurements with other random draws than the fit has."""
+    drive = Drive(plausible_drive(find_device(name), seed))
+    cells = [Cell(load, 1e3, {}) for load in loads]
+    rates = simulate(drive, cells, "used", Modelling(seed=99, requests=6_000))
+    return Measured(tuple(rates), ()), drive
+
+
+def test_a_drawn_drive_is_recovered(tmp_path: Path) -> None:
+    """The mean seek of a disk, from five cells; what they do not show keeps the range of the class."""
+    loads = [Pattern("randread", 4096, depth) for depth in (1, 2, 4, 8, 32)]
+    measured, drive = measured_drive("generic-desktop-hdd", 5, loads)
+    found = calibrate("drawn", measured, class_name="generic-desktop-hdd")
+    values = {each.name: each for each in found.values}
+    assert values["seek_average_read"].is_measured
+    assert values["seek_average_read"].value == pytest.approx(
+        drive.device.number("seek_average_read"), rel=0.06
+    )
+    assert all(abs(each.ratios["rate"] - 1) < 0.05 for each in found.cells)
+    assert not values["write_cache"].is_measured
+    read_back(found, tmp_path)
+
+
+def read_back(found: Calibrated, tmp_path: Path) -> None:
+    file = tmp_path / "drawn.toml"
+    file.write_text(device_toml(found, "a test"))
+    device = load_device(file)
+    assert device.number("seek_average_read") == pytest.approx(
+        found.device.number("seek_average_read"), rel=1e-3
+    )
+    assert "not measured: of generic-desktop-hdd" in device.parameters["write_cache"].source
+    assert "<svg" in render(found)
+
+
+def test_the_jobs_only_read_unless_writes_are_wanted() -> None:
+    reading, writing = fio_script(writes=False), fio_script(writes=True)
+    assert "write" not in reading.split("[global]")[1]
+    assert "--readonly" in reading
+    assert "OVERWRITES" in writing
+    assert reading.count("stonewall") == len(READS)
+    assert writing.count("stonewall") == len(READS) + len(WRITES)
