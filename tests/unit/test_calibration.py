@@ -15,8 +15,9 @@ from strata.calibration.fit import simulate
 from strata.calibration.host import host_notes, without_sleep
 from strata.calibration.page import render
 from strata.calibration.script import READS, WRITES, fio_script
-from strata.calibration.unknowns import Drive
-from strata.datasheet.cells import Cell, Measured, Modelling, read_cells
+from strata.calibration.unknowns import FittedDrive
+from strata.datasheet.cells import Measurements, Modelling, read_cells
+from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import Pattern
 from strata.devices.device import device_folder, find_device, load_device
 from strata.devices.plausible import plausible_drive
@@ -45,7 +46,7 @@ def job(iops: float = 10_000.0, *, group: int = 0, version: int = 3, **options: 
 
 def written(
     tmp_path: Path, *jobs: dict[str, Any], before: str = "", cut: int = 0, shared: bool = True
-) -> Measured:
+) -> Measurements:
     content = ({"global options": OPTIONS} if shared else {}) | {"jobs": list(jobs)}
     text = before + json.dumps({"fio version": "fio", **content})
     file = tmp_path / "fio.json"
@@ -111,12 +112,12 @@ def test_a_host_s_ceiling_and_its_sleep_are_recognised() -> None:
         assert asleep == ([1] if "dc500m" in name else []), name
 
 
-def measured_drive(name: str, seed: int, loads: list[Pattern]) -> tuple[Measured, Drive]:
+def measured_drive(name: str, seed: int, loads: list[Pattern]) -> tuple[Measurements, FittedDrive]:
     """A drive of a class, and its measurements with other random draws than the fit has."""
-    drive = Drive(plausible_drive(find_device(name), seed))
-    cells = [Cell(load, 1e3, {}) for load in loads]
+    drive = FittedDrive(plausible_drive(find_device(name), seed))
+    cells = [MeasuredCell(load, 1e3, {}) for load in loads]
     rates = simulate(drive, cells, "used", Modelling(seed=99, requests=6_000))
-    return Measured(tuple(rates), ()), drive
+    return Measurements(tuple(rates), ()), drive
 
 
 def test_a_drawn_drive_is_recovered(tmp_path: Path) -> None:

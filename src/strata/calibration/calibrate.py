@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from strata.calibration.fit import Candidate, Search, as_measured, figures, simulate
+from strata.calibration.fit import Candidate, DriveSearch, as_measured, figures, simulate
 from strata.calibration.host import host_notes, without_sleep
-from strata.calibration.unknowns import HOST_TIME, KEPT_BACK, Drive, Floats, rounded
-from strata.datasheet.cells import Cell, Measured, Modelling
+from strata.calibration.unknowns import HOST_TIME, KEPT_BACK, FittedDrive, Floats, rounded
+from strata.datasheet.cells import Measurements, Modelling
+from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import Pattern
 from strata.devices.device import Device, bundled_devices, find_device
 from strata.devices.plausible import SD_OF_RANGE
@@ -70,8 +71,8 @@ class FoundValue:
 class ComparedCell:
     """A measured cell beside the calibrated model's; ``fitted`` says whether the fit saw it."""
 
-    measured: Cell
-    modelled: Cell
+    measured: MeasuredCell
+    modelled: MeasuredCell
     fitted: bool
 
     @property
@@ -107,23 +108,27 @@ class Calibrated:
         return found
 
 
-def candidates(cells: Sequence[Cell], class_name: str, *, write_cache: bool = True) -> list[Candidate]:
+def candidates(
+    cells: Sequence[MeasuredCell], class_name: str, *, write_cache: bool = True
+) -> list[Candidate]:
     """Devices that may be of the drive's class, with the pasts that writes may show."""
-    if class_name:
-        devices = [find_device(class_name)]
-    else:
-        reads = [each for each in cells if not each.pattern.is_write] or cells
-        one_ns = min(each.pattern.depth * NS_PER_S / each.iops for each in reads)
-        generic = [find_device(name) for name in bundled_devices() if name.startswith(GENERIC)]
-        near = [each for each in generic for low, high in [_KINDS_NS[each.kind]] if low < one_ns < high]
-        devices = [variant for each in near for variant in _with_speeds(each)]
+    devices = [find_device(class_name)] if class_name else _near(cells)
     if devices and devices[0].kind not in _KINDS_NS:
         remedy = f"kinds: {', '.join(_KINDS_NS)}; calibrate a member of it"
         raise ResultError(f"a {devices[0].kind} is not calibrated", place=devices[0].name, remedy=remedy)
     if not write_cache:
         devices = [replace(each, write_cache=False) for each in devices]
-    states = STATES if any(each.pattern.is_write for each in cells) else STATES[:1]
-    return [Candidate(d, state) for d in devices for state in (states if d.kind == "flash" else STATES[:1])]
+    has_past = any(each.pattern.is_write for each in cells) and devices and devices[0].kind == "flash"
+    return [Candidate(device, state) for device in devices for state in STATES[: None if has_past else 1]]
+
+
+def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
+    """The generic devices of the kinds that are about as fast."""
+    reads = [each for each in cells if not each.pattern.is_write] or cells
+    one_ns = min(each.pattern.depth * NS_PER_S / each.iops for each in reads)
+    generic = [find_device(name) for name in bundled_devices() if name.startswith(GENERIC)]
+    near = [each for each in generic for low, high in [_KINDS_NS[each.kind]] if low < one_ns < high]
+    return [variant for each in near for variant in _with_speeds(each)]
 
 
 def _with_speeds(device: Device) -> Iterator[Device]:
@@ -139,10 +144,10 @@ def _with_speeds(device: Device) -> Iterator[Device]:
 
 def calibrate(
     name: str,
-    measured: Measured,
+    measured: Measurements,
     *,
     class_name: str = "",
-    only: Callable[[Cell], bool] = lambda _: True,
+    only: Callable[[MeasuredCell], bool] = lambda _: True,
     write_cache: bool = True,
     step: Callable[[str], None] = lambda _: None,
 ) -> Calibrated:
@@ -183,20 +188,20 @@ def calibrate(
 
 
 def _searched(
-    possible: Sequence[Candidate], cells: Sequence[Cell], step: Callable[[str], None]
-) -> tuple[Search, list[tuple[str, float]], bool]:
+    possible: Sequence[Candidate], cells: Sequence[MeasuredCell], step: Callable[[str], None]
+) -> tuple[DriveSearch, list[tuple[str, float]], bool]:
     """The best candidate, searched to the end; each tried one with its cost; whether it was interrupted."""
-    searches: list[Search] = []
+    searches: list[DriveSearch] = []
     with suppress(KeyboardInterrupt):
         for each in possible:
-            search = Search(each, cells, _COARSE if len(possible) > 1 else Modelling())
+            search = DriveSearch(each, cells, _COARSE if len(possible) > 1 else Modelling())
             search.step = lambda each=each: step(each.title)  # type: ignore[misc]
             searches.append(search)
         if len(searches) > 1:
             for search in sorted(searches, key=lambda each: each.best[0])[:_FITTED_MAX]:
                 search.run(_FIRST_STEPS)
         best = min(searches, key=lambda each: each.best[0])
-        final = best if len(searches) == 1 else Search(best.candidate, cells)
+        final = best if len(searches) == 1 else DriveSearch(best.candidate, cells)
         final.step, final.best = best.step, (float("inf"), best.best[1])
         searches.insert(0, final)
         final.data(best.best[1])
@@ -208,7 +213,9 @@ def _searched(
     return best, [(each.candidate.title, each.best[0]) for each in searches], True
 
 
-def _values(search: Search, drive: Drive, covariance: Floats, gains: Floats) -> Iterator[FoundValue]:
+def _values(
+    search: DriveSearch, drive: FittedDrive, covariance: Floats, gains: Floats
+) -> Iterator[FoundValue]:
     """Each parameter with a range; the reach of its deviation becomes the range's ends."""
     low, high = search.unknowns.bounds()
     for index, names in enumerate(search.unknowns.groups):
@@ -228,7 +235,9 @@ def _values(search: Search, drive: Drive, covariance: Floats, gains: Floats) -> 
             yield FoundValue(name, value, *ends_of_range, float(gains[index]), interval, spec.unit)
 
 
-def _notes(cells: Sequence[Cell], chosen: Sequence[Cell], search: Search, drive: Drive) -> Iterator[str]:
+def _notes(
+    cells: Sequence[MeasuredCell], chosen: Sequence[MeasuredCell], search: DriveSearch, drive: FittedDrive
+) -> Iterator[str]:
     yield from host_notes(cells, is_flash=drive.device.kind == "flash")
     for each in without_sleep(cells):
         if each.limit:
@@ -248,12 +257,14 @@ def _notes(cells: Sequence[Cell], chosen: Sequence[Cell], search: Search, drive:
         yield "no write was fitted: the values of writes, flushes and the drive's past are the class's"
 
 
-def _unsure(search: Search, covariance: Floats) -> Iterator[tuple[str, float]]:
+def _unsure(search: DriveSearch, covariance: Floats) -> Iterator[tuple[str, float]]:
     """How far rates of other loads spread between drives that explain the cells as well, the worst first."""
     rng = np.random.default_rng(1)
     low, high = search.unknowns.bounds()
     loads = [
-        Cell(pattern, 1e3, {}) for pattern in LOADS if pattern.depth <= search.unknowns.device.queue_depth
+        MeasuredCell(pattern, 1e3, {})
+        for pattern in LOADS
+        if pattern.depth <= search.unknowns.device.queue_depth
     ]
     rows = []
     for point in rng.multivariate_normal(search.best[1], covariance, _DRAWS):

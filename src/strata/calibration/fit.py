@@ -17,8 +17,9 @@ from typing import Final
 import numpy as np
 from scipy.optimize import least_squares
 
-from strata.calibration.unknowns import Drive, Floats, Unknowns
-from strata.datasheet.cells import PERCENTS, Cell, Modelling, modelled
+from strata.calibration.unknowns import FittedDrive, Floats, Unknowns
+from strata.datasheet.cells import Modelling, modelled
+from strata.datasheet.fio_results import PERCENTS, MeasuredCell
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import Subject
 from strata.devices.device import Device
@@ -50,7 +51,9 @@ class Candidate:
         return f"{self.device.name}{f', {self.state}' if self.device.kind == 'flash' else ''}{cache}"
 
 
-def simulate(drive: Drive, cells: Sequence[Cell], state: str, how: Modelling) -> list[Cell]:
+def simulate(
+    drive: FittedDrive, cells: Sequence[MeasuredCell], state: str, how: Modelling
+) -> list[MeasuredCell]:
     """The cells on a drive; raises LabError if the model refuses it."""
     sheet = sheet_of(as_measured(drive))
     reads, writes = sheet.readable(), sheet.in_state(state)
@@ -59,7 +62,7 @@ def simulate(drive: Drive, cells: Sequence[Cell], state: str, how: Modelling) ->
     return modelled(reads, writes, cells, replace(how, kept_back=drive.kept_back))
 
 
-def as_measured(drive: Drive) -> Device:
+def as_measured(drive: FittedDrive) -> Device:
     """The device with the ceiling of the host at which it was measured."""
     if not drive.host_us:
         return drive.device
@@ -67,7 +70,7 @@ def as_measured(drive: Drive) -> Device:
     return Subject(drive.device).with_values(changed).device
 
 
-def figures(cell: Cell, shown: Cell) -> dict[str, float]:
+def figures(cell: MeasuredCell, shown: MeasuredCell) -> dict[str, float]:
     """The logarithm of each figure over the measured one; ``shown`` has the simulated figures."""
     found = {"rate": float(np.log(shown.iops / cell.iops))}
     for percent in PERCENTS:
@@ -78,11 +81,11 @@ def figures(cell: Cell, shown: Cell) -> dict[str, float]:
 
 
 @dataclass
-class Search:
+class DriveSearch:
     """A search for one candidate; `best` is kept when it is interrupted."""
 
     candidate: Candidate
-    cells: Sequence[Cell]
+    cells: Sequence[MeasuredCell]
     how: Modelling = Modelling()  # noqa: RUF009 - frozen
     step: Callable[[], None] = lambda: None
     best: tuple[float, Floats] = field(init=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.datasheet.cells import Cell
+from strata.datasheet.fio_results import MeasuredCell
 from strata.units import NS_PER_S
 from strata.words import grouped
 
@@ -18,7 +18,7 @@ _ASLEEP: Final = 1.1  # one request at a time takes no longer than several
 _AWAKE_NS: Final = 1e6  # against a request as long as this, waking a processor takes nothing
 
 
-def host_notes(cells: Sequence[Cell], *, is_flash: bool) -> Iterator[str]:
+def host_notes(cells: Sequence[MeasuredCell], *, is_flash: bool) -> Iterator[str]:
     """Ceilings: rates that are equal at all depths above some."""
     for (rw, block), series in _series(cells).items():
         deepest = series[-1]
@@ -34,7 +34,7 @@ def host_notes(cells: Sequence[Cell], *, is_flash: bool) -> Iterator[str]:
         )
 
 
-def without_sleep(cells: Sequence[Cell]) -> list[Cell]:
+def without_sleep(cells: Sequence[MeasuredCell]) -> list[MeasuredCell]:
     """The cells, marked where a processor that slept made one request at a time slower than several."""
     slow = {
         id(series[0]): f"the host slept: one request took {own / least:.2f} times as long as one of several"
@@ -46,11 +46,11 @@ def without_sleep(cells: Sequence[Cell]) -> list[Cell]:
     return [replace(each, limit=slow.get(id(each), "")) for each in cells]
 
 
-def _middle_ns(cell: Cell) -> float:
+def _middle_ns(cell: MeasuredCell) -> float:
     return cell.latencies_ns.get(50.0) or cell.pattern.depth * NS_PER_S / cell.iops
 
 
-def _series(cells: Sequence[Cell]) -> dict[tuple[str, int], list[Cell]]:
+def _series(cells: Sequence[MeasuredCell]) -> dict[tuple[str, int], list[MeasuredCell]]:
     """Cells that differ in their depth only, by it."""
     plain = (each for each in cells if not each.pattern.flush_every)
     found = grouped(((each.pattern.rw, each.pattern.block_bytes), each) for each in plain)

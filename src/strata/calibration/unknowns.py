@@ -32,7 +32,7 @@ _HOST_SD_US: Final = 3.0  # an estimate: what a link of half the rate adds to 4 
 
 
 @dataclass(frozen=True)
-class Drive:
+class FittedDrive:
     """A device, and its host's part in the measurement."""
 
     device: Device
@@ -70,7 +70,7 @@ class Unknowns:
         parameter, spec = self.device.parameters[name], self.device.model.parameters[name]
         return _value(parameter, spec, deviation)
 
-    def drive(self, deviations: Floats) -> Drive:
+    def drive(self, deviations: Floats) -> FittedDrive:
         """The device at these deviations; values that depend on each other are reconciled."""
         values: dict[str, float] = {}
         kept_back, host_us = 0, 0.0
@@ -87,7 +87,7 @@ class Unknowns:
         chosen = {name: nearest(agreed[name]) if name in whole else agreed[name] for name in values}
         changed = {n: self.device.parameters[n].model_copy(update={"value": v}) for n, v in chosen.items()}
         device = replace(self.device, parameters={**self.device.parameters, **changed})
-        return Drive(device, kept_back, host_us)
+        return FittedDrive(device, kept_back, host_us)
 
 
 def _value(parameter: Parameter, spec: ParameterSpec, deviation: float) -> float:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strata.datasheet.cells import parse_block_bytes
+from strata.datasheet.fio_results import parse_block_bytes
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import PATTERNS, Pattern, measure
 from strata.devices.device import Device

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device file from measurements of a drive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from strata.actions.run import Listener
+from strata.calibration.calibrate import Calibrated
+from strata.calibration.calibrate import calibrate as fit
+from strata.calibration.device_file import device_toml
+from strata.calibration.page import render
+from strata.datasheet.cells import read_cells
+from strata.datasheet.fio_results import MeasuredCell
+from strata.datasheet.measure import PATTERNS
+from strata.devices.device import load_device
+from strata.diagnostics.names import is_kebab
+from strata.errors import ResultError, StudyError
+from strata.files import refuse_folder, write_page
+
+_RUNS_SAID: Final = 200
+
+
+def calibrate(
+    paths: Sequence[Path],
+    listener: Listener,
+    *,
+    output: Path | None = None,
+    page: Path | None = None,
+    class_name: str = "",
+    only: Sequence[str] = (),
+    write_cache: bool = True,
+) -> tuple[Calibrated, list[Path]]:
+    """Fit a drive to measurements; write its device file, and a page if wanted: the written files.
+
+    Raises ResultError if nothing can be read or fitted, StudyError at a wrong name.
+    """
+    file = output or Path(f"{_kebab(paths[0].stem)}.toml")
+    if file.suffix != ".toml" or not is_kebab(file.stem):
+        cause, remedy = "a device file has a name in kebab case and ends in .toml", "such as my-disk.toml"
+        raise ResultError(cause, place=str(file), remedy=remedy)
+    refuse_folder(file)
+    chosen, measured = chosen_cells(only), read_cells(paths)
+    with listener.counting("fitting", None) as count:
+        ticks = iter(range(1 << 60))
+
+        def step(title: str) -> None:
+            if next(ticks) % _RUNS_SAID == 0:
+                count(f"simulated runs of {title}")
+
+        found = fit(
+            file.stem, measured, class_name=class_name, only=chosen, write_cache=write_cache, step=step
+        )
+    write_page(file, device_toml(found, f"{len(measured.cells)} cells of {paths[0].name}"))
+    load_device(file)
+    if page is not None:
+        write_page(page, render(found))
+    return found, [file, *([page] if page else [])]
+
+
+def _kebab(stem: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "calibrated"
+
+
+def chosen_cells(only: Sequence[str]) -> Callable[[MeasuredCell], bool]:
+    """The cells of ``RW:DEPTH,...``; of nothing, all. Raises StudyError."""
+    wanted: set[tuple[str, int]] = set()
+    for each in only:
+        rw, _, depths = each.partition(":")
+        if rw not in PATTERNS or not all(part.isdigit() for part in depths.split(",")):
+            remedy = f"write RW:DEPTH,..., where RW is one of {', '.join(PATTERNS)}"
+            raise StudyError(f'"{each[:60]}" names no cells', place="--only", remedy=remedy)
+        wanted |= {(rw, int(depth)) for depth in depths.split(",")}
+    return lambda cell: not wanted or (cell.pattern.rw, cell.pattern.depth) in wanted
