@@ -326,6 +326,10 @@ _AGED: Final = {
         'age = { fill = "40%", overwrites = 1.5, file_size = "1MiB" }',
         (1, '{ layer = "xfs" }', "", 'workload = "dd"\nsize = "1GiB"\ncontent = "random"'),
     ),
+    "age-snapshots": (
+        'age = { fill = "20%", file_size = "1MiB", snapshots = 2 }',
+        (1, '{ layer = "btrfs" }', "", 'workload = "dd"\nsize = "1GiB"\ncontent = "random"'),
+    ),
     "age-tenants-in-guests": ('age = { fill = "20%" }', (1, '{ layer = "lvm-thin" }', _GUEST, _CALM)),
     "age-without-overwrites": (
         'age = { fill = "10%", overwrites = 0 }',

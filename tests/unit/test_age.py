@@ -31,7 +31,10 @@ def age_output(plan: Plan, step: Step, ended: dict[str, Any] | None = None) -> O
     report["sets"][0]["bytes"] = 175 << 20
     if step.id == "age-fill":
         return json.dumps(report), {}
-    if step.id == "age-churn":
+    if step.id.endswith("usage"):
+        held_bytes = (900 if step.purpose and step.purpose.when == "before" else 200) << 20
+        return f"Overall:\n    Used:  {held_bytes}\n", {}
+    if step.id.startswith("age-churn"):
         return json.dumps({**report, "ended_early": ended, "by_operation": {"create": {"count": 1400}}}), {}
     return fio_output(plan, step)
 
@@ -80,7 +83,7 @@ def test_what_ageing_fills_is_no_room_for_the_workload(tmp_path: Path) -> None:
 
 def test_all_mistakes_in_it_are_reported_at_once_at_their_keys(tmp_path: Path) -> None:
     found = mistakes(
-        tmp_path, aged(age='age = { fill = "90%", overwrites = -1, file_size = "1B", colour = 1 }')
+        tmp_path, aged(age='age = { fill = "96%", overwrites = -1, file_size = "1B", colour = 1 }')
     )
 
     assert set(found) == {
@@ -107,6 +110,38 @@ def test_a_result_says_how_its_filesystem_was_aged_and_how_long_that_took(tmp_pa
     assert [each.name for each in took] == ["age_fill_ns", "age_churn_ns", "age_sync_ns"]
     assert {(each.phase, each.headline) for each in took} == {("prepare", False)}
     assert all(each.value > 0 for each in took)
+
+
+def test_snapshots_of_ageing_are_there_when_the_load_begins_and_are_sent_and_deleted_after_it(
+    tmp_path: Path,
+) -> None:
+    text = aged(age='age = { fill = "20%", snapshots = 3 }').replace('layer = "xfs"', 'layer = "btrfs"')
+    run_tiny(tmp_path, FakeRunner(output=age_output), text=text, only="xfs.mix.s1")
+    (reading,) = (each for each in ResultsFolder.open(tmp_path / "results").readings() if each.record)
+    assert reading.record is not None
+    found = {each.name: each.value for each in reading.record.metrics if each.name.startswith("aged_")}
+    steps = [step.id for step in compile_trial(study_in(tmp_path, text), "xfs", "mix", 1).steps]
+
+    assert found["aged_snapshots_bytes"] == 700 << 20
+    assert set(found) == {"aged_snapshots_bytes", "aged_snapshots_send_ns", "aged_snapshots_delete_ns"}
+    assert "after 4,200 were deleted" in next(
+        each.detail for each in reading.record.checks if each.name == "aged"
+    )
+    order = ["btrfs-aged-1-take", "btrfs-aged-3-take", "fio", "btrfs-aged-send", "btrfs-aged-drop-1-drop"]
+    places = [next(at for at, step in enumerate(steps) if step.startswith(name)) for name in order]
+    assert places == sorted(places)
+
+
+def test_snapshots_of_ageing_need_a_layer_that_takes_them_and_room(tmp_path: Path) -> None:
+    text = aged(age='age = { fill = "20%", snapshots = 3 }')
+
+    assert set(skipped(study_in(tmp_path, text)).values()) == {"no layer of the stack takes snapshots"}
+    for age, cause in (
+        ('fill = "50%", snapshots = 3', "its snapshots keep what is replaced"),
+        ('fill = "20%", snapshots = 300', "would be replaced between two of its 300 snapshots"),
+        ('fill = "20%", overwrites = 0, snapshots = 1', "would be replaced between two"),
+    ):
+        assert cause in mistakes(tmp_path, aged(age=f"age = {{ {age} }}"))["study.age.snapshots"]
 
 
 @pytest.mark.parametrize(("ended", "valid"), [(None, True), ({"detail": "no space was left"}, False)])

@@ -248,6 +248,14 @@ class Btrfs(Filesystem):
         """Delete the snapshot; its blocks are given back later, in the background."""
         return [act(context.of_tenant, "drop", f"Delete snapshot {name}", *_DELETE, _beside(context, name))]
 
+    def given_back(self, context: LayerContext) -> list[Step]:
+        """The cleaner begins with a commit."""
+        commit, wait = ("btrfs", "filesystem", "sync"), ("btrfs", "subvolume", "sync")
+        return [
+            act(context.of_tenant, "commit", "Commit the deletions", *commit, context.mount),
+            act(context.of_tenant, "cleaned", "Wait for the cleaner", *wait, context.mount),
+        ]
+
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Delete the subvolume; a writable snapshot of the snapshot takes its place."""
         subvolume, kept = self._own(context), _beside(context, name)

@@ -176,6 +176,10 @@ class Abilities:
         """
         return {}
 
+    def given_back(self, context: LayerContext) -> list[Step]:
+        """Wait until the space of dropped snapshots is free; empty where dropping one waits for that."""
+        return []
+
     def allocated(self, context: LayerContext) -> Step | None:
         """A step that prints the space taken from below, of a layer that frees space when it is discarded."""
         return None

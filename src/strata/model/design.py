@@ -89,11 +89,12 @@ Precision = Annotated[
         '"1.5%" is usual: the interval of a ratio then reaches 1.5 % to either side',
     ),
 ]
+_FILL_MAX: Final = 0.95
 _Fill = Annotated[
     Share,
     checked(
-        lambda share: 0.01 <= share <= 0.75,
-        "ageing fills from 1 % to 75 % of a filesystem",
+        lambda share: 0.01 <= share <= _FILL_MAX,
+        "ageing fills from 1 % to 95 % of a filesystem",
         "leave room for the workload and for metadata",
     ),
 ]
@@ -111,15 +112,22 @@ class Age(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     fill: _Fill = Field(examples=["50%"])
-    """What files take afterwards, as a share of what the filesystem has, 1 % to 75 %"""
+    """What files take afterwards, as a share of what the filesystem has, 1 % to 95 %"""
     overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(1, examples=[2])
     """How many times as much is deleted and written as new files; 0 fills only"""
     # The default is an estimate, of the order that Agrawal et al. found as the mean of a file (FAST 2007).
     file_bytes: _FileSize = Field(256 << 10, alias="file_size", examples=["256KiB"])
     """The mean size of a file; sizes have a gamma distribution"""
+    # 336 are two weeks of one an hour.
+    snapshots: Annotated[StrictInt, Field(ge=0, le=336)] = Field(0, examples=[24])
+    """Snapshots taken at equal steps of the replacing, and kept until the measured window is over"""
 
     def filled_bytes(self, capacity_bytes: int) -> int:
         return int(self.fill * capacity_bytes)
+
+    def kept_bytes(self, capacity_bytes: int) -> int:
+        """What files take and, with snapshots, what was replaced: 4 GiB, replaced once, keep 8 GiB."""
+        return int(self.filled_bytes(capacity_bytes) * (1 + (self.overwrites if self.snapshots else 0)))
 
     def files(self, capacity_bytes: int) -> int:
         return self.filled_bytes(capacity_bytes) // self.file_bytes
@@ -132,6 +140,21 @@ class Age(BaseModel):
                 f"files of {describe_size(self.file_bytes)}, so that nothing would age",
                 remedy="lower file_size, or raise fill or the `capacity` of the devices",
                 key="file_size" if "file_bytes" in self.model_fields_set else None,
+            )
+        elif self.kept_bytes(capacity_bytes) > _FILL_MAX * capacity_bytes:
+            kept = format_size(self.kept_bytes(capacity_bytes))
+            yield Diagnostic(
+                f"its snapshots keep what is replaced, {kept} together, and {stack} holds "
+                f"{format_size(capacity_bytes)}",
+                remedy="lower fill or overwrites",
+                key="snapshots",
+            )
+        elif self.snapshots > self.overwrites * self.files(capacity_bytes) / AGED_FILES_MIN:
+            yield Diagnostic(
+                f"fewer than {AGED_FILES_MIN} files of {stack} would be replaced between two of its "
+                f"{self.snapshots} snapshots",
+                remedy="take fewer snapshots, raise overwrites or fill, or lower file_size",
+                key="snapshots",
             )
 
 

@@ -133,6 +133,13 @@ COMMON: Final = (
     *PER_OPERATION,
     MetricSpec("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
     MetricSpec("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
+    MetricSpec("aged_snapshots_bytes", "B", "lower", "with snapshots of age: space that only they held"),
+    MetricSpec(
+        "aged_snapshots_{delete,send}_ns",
+        "ns",
+        "lower",
+        "with snapshots of age: to delete all and free their space; to send what changed from first to last",
+    ),
     MetricSpec(
         f"{_PIECES}_extents_per_file_{{mean,p50,p99,max}}",
         "1",

@@ -142,7 +142,7 @@ class Purpose(BaseModel):
 
     what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
                   "snapshot", "recover", "check", "verify", "restart", "machine-accounts",
-                  "rebuild", "rebuilt", "lose-disk"]  # fmt: skip
+                  "rebuild", "rebuilt", "lose-disk", "aged-held", "aged-send", "aged-drop"]  # fmt: skip
     layer: str | None = None  # that acts or is examined
     tenant: str | None = None  # None: everyone's
     when: Literal["before", "after"] | None = None  # the measured window

@@ -448,4 +448,4 @@ class _Reader:
         if age is None or not stack.ages:
             return held_bytes
         self.found.extend(("study", "age"), age.diagnostics(stack.name, held_bytes))
-        return held_bytes - age.filled_bytes(held_bytes)
+        return held_bytes - age.kept_bytes(held_bytes)

@@ -153,6 +153,12 @@ class Dataset(Layer):
         title = f"Drop the snapshot {name}"
         return [self._change(context, "drop", title, "destroy", self._at(context, name))]
 
+    def given_back(self, context: LayerContext) -> list[Step]:
+        pool = context.lower[0].partition("/")[0]
+        wait, title = ("zpool", "wait", "-t", "free", pool), "Wait until the pool has freed what was dropped"
+        commit = context.of_tenant.act("commit", "Commit the deletions", "zpool", "sync", pool)
+        return [commit, context.of_tenant.act("freed", title, *wait, time_limit_ns=_STREAM_LIMIT_NS)]
+
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Rolling back destroys the snapshots that were taken after ``name``."""
         title = f"Roll back to the snapshot {name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from strata.plan.aspects.aged_snapshots import AgedSnapshots
 from strata.plan.aspects.ageing import Ageing
 from strata.plan.aspects.aspect import Aspect
 from strata.plan.aspects.fragmentation import Fragmentation
@@ -24,6 +25,7 @@ ASPECTS: Final[tuple[Aspect, ...]] = (
     Restart(),
     Tenancy(),
     Ageing(),
+    AgedSnapshots(),
     Apart(),
     Places(),
 )

@@ -17,7 +17,8 @@ from strata.model.metric import Metric
 from strata.model.page_cache import dropped, synced
 from strata.model.step import LOAD_USER, Purpose, Step
 from strata.model.warning import AGED, Check
-from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination
+from strata.plan.aspects.aged_snapshots import taken
+from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination, outputs_for
 from strata.plan.placement import Placement
 from strata.rules.fit import capacity_bytes
 from strata.seeds import derive_seed
@@ -52,36 +53,36 @@ class Ageing(Aspect):
         held_bytes = capacity_bytes(combination.here, study.capacities_bytes, combination.load)
         if study.age is None or held_bytes is None:
             return []
-        return placement.of_load(_steps(study.age, placement, held_bytes))
+        return _steps(study.age, placement, held_bytes)
 
     def metrics(self, trial: CarriedOut) -> Iterator[Metric]:
         """The time that ageing took, part by part."""
+        took_ns: dict[tuple[str, str | None], int] = {}
         for step in trial.plan.steps_for("age-fill", "age-churn", "age-sync"):
             if step.purpose is not None and step.id in trial.outputs.steps:
-                took = trial.outputs.steps[step.id].took(
-                    f"{step.purpose.what.replace('-', '_')}_ns", "prepare"
-                )
-                yield took.of_tenant(step.purpose.tenant)
+                part = step.purpose.what.replace("-", "_"), step.purpose.tenant
+                took_ns[part] = took_ns.get(part, 0) + trial.outputs.steps[step.id].duration_ns
+        for (what, tenant), part_ns in took_ns.items():
+            metric = Metric(
+                name=f"{what}_ns", value=float(part_ns), unit="ns", better="lower", phase="prepare"
+            )
+            yield metric.of_tenant(tenant)
 
     def checks(self, trial: CarriedOut, placement: Placement) -> Iterator[Check]:
         """Whether a filesystem was aged as the study asks, and how."""
-        outputs = trial.outputs
-        ids = [
-            step.id
-            for step in trial.plan.steps_for("age-fill", "age-churn")
-            if step.purpose is not None and step.purpose.tenant == placement.tenant
-        ]
-        if not (ids := [step_id for step_id in ids if step_id in outputs.steps]):
+        done = outputs_for(trial, placement.tenant, "age-fill", "age-churn")
+        if not done:
             return
-        result = load_result(outputs, ids[-1], None)
+        parts = [load_result(trial.outputs, step_id, None) for step_id in done]
+        result = parts[-1]
         files = sum(folder["files_existing"] for folder in result["sets"])
         held_bytes = sum(folder["bytes"] for folder in result["sets"])
         detail = f"{files:,} files hold {format_size(held_bytes)}"
-        ended = result.get("ended_early")
-        if len(ids) > 1:
-            replaced = result["by_operation"].get("create", {"count": 0})["count"]
+        ended = next((part["ended_early"] for part in parts if part.get("ended_early")), None)
+        if len(parts) > 1:
+            replaced = sum(part["by_operation"].get("create", {"count": 0})["count"] for part in parts[1:])
             detail += f" after {replaced:,} were deleted and as many written anew"
-        detail += f", in {format_duration(sum(outputs.step(step_id).duration_ns for step_id in ids))}"
+        detail += f", in {format_duration(sum(each.duration_ns for each in done.values()))}"
         if ended is not None:
             detail += f"; it ended early: {ended['detail']}"
         yield Check(name=AGED, verdict="yes" if ended is None else "no", detail=detail, required=True)
@@ -94,19 +95,29 @@ def _steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
     title = f"Age it: fill {format_share(age.fill)} of it with files"
     steps = [_step(placement, personality, "age-fill", title, filled_bytes, "prepare")]
     passes = round(age.overwrites * files / _THREADS)
-    if passes:
-        title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
-        churn = ("run", f"--passes={passes}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
+    title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
+    moved_bytes = int(age.overwrites * filled_bytes)
+    for number in range(1, max(1, age.snapshots) + 1) if passes else ():
+        # As whole passes as near as can be to equal parts.
+        part = passes * number // max(1, age.snapshots) - passes * (number - 1) // max(1, age.snapshots)
+        churn = ("run", f"--passes={part}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
         words = ("--purpose=age", "--pass-over-open")
-        moved_bytes = int(age.overwrites * filled_bytes)
-        steps.append(_step(placement, personality, "age-churn", title, moved_bytes, *churn, *words))
+        step = _step(placement, personality, "age-churn", title, moved_bytes, *churn, *words)
+        if age.snapshots:
+            numbered = {"id": f"{step.id}-{number}", "title": f"{title}: part {number} of {age.snapshots}"}
+            steps.append(step.model_copy(update=numbered))
+            steps += taken(placement, number)
+        else:
+            steps.append(step)
     name, whose = _named(placement, "age-sync"), Purpose(what="age-sync", tenant=placement.tenant)
     settled = synced(None, name, "prepare", "Write back the dirty data of ageing")
-    return [
-        *steps,
-        settled.model_copy(update={"purpose": whose}),
-        dropped(None, _named(placement, "age-forget"), "prepare"),
-    ]
+    return placement.of_load(
+        [
+            *steps,
+            settled.model_copy(update={"purpose": whose}),
+            dropped(None, _named(placement, "age-forget"), "prepare"),
+        ]
+    )
 
 
 def _step(

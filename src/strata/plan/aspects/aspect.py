@@ -14,7 +14,7 @@ from strata.model.stack import Stack
 from strata.model.step import Step
 from strata.model.study import Study
 from strata.model.warning import Check
-from strata.model.workload import Outputs, Workload
+from strata.model.workload import Outputs, StepOutput, Workload
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, placed_layers
 
@@ -52,6 +52,13 @@ class CarriedOut(Protocol):
     def placements(self) -> list[Placement]: ...
     @property
     def outputs(self) -> Outputs: ...
+
+
+def outputs_for(trial: CarriedOut, tenant: str | None, *what: str) -> dict[str, StepOutput]:
+    """The outputs of a tenant's steps for these purposes that were run, by id, in their order."""
+    steps, done = trial.plan.steps_for(*what), trial.outputs.steps
+    own = (step.id for step in steps if step.purpose is not None and step.purpose.tenant == tenant)
+    return {step_id: done[step_id] for step_id in own if step_id in done}
 
 
 class Aspect:
