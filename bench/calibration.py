@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.calibration.calibrate import Calibrated, calibrate
+from strata.calibration.calibrate import Calibrated, ComparedCell, calibrate
 from strata.calibration.fit import simulate
 from strata.calibration.script import READS, WRITES
 from strata.calibration.unknowns import FittedDrive
@@ -131,25 +131,31 @@ def real() -> None:
         found = calibrate(file.stem, measured, only=is_fitted, write_cache=caches[file.stem])
         print(f"{file.stem}: {found.class_name}; {'; '.join(found.notes)}", flush=True)
         for each in found.cells:
-            if each.fitted:
-                continue
-            ratios = each.ratios
-            is_near = abs(ratios["rate"] - 1) <= 0.15
-            has_tail = 1 / 1.5 <= ratios.get("p99", 1.0) <= 1.5
-            limit = limits.get((file.stem, each.measured.pattern), "")
-            what = each.measured.pattern.rw
-            counts.setdefault((what, "rate"), []).append(is_near)
-            counts.setdefault((what, "p99"), []).append(has_tail)
-            if not (is_near and has_tail):
-                tail = ratios.get("p99", float("nan"))
-                shown = f"rate {ratios['rate']:.2f}, p99 {tail:.2f}"
-                print(f"    {what} {each.measured.pattern.depth}: {shown} {limit}")
+            if not each.fitted:
+                limit = limits.get((file.stem, each.measured.pattern), "")
+                for figure, is_good in _judged(each, limit).items():
+                    counts.setdefault((each.measured.pattern.rw, figure), []).append(is_good)
+    _count(counts)
+
+
+def _count(counts: dict[tuple[str, str], list[bool]]) -> None:
     for (what, figure), good in sorted(counts.items()):
         limit = "within 15 %" if figure == "rate" else "within a factor of 1.5"
         print(f"{what}: {figure} {limit}: {sum(good)} of {len(good)} ({np.mean(good):.0%})")
     for figure in ("rate", "p99"):
         every = [value for (_, name), values in counts.items() if name == figure for value in values]
         print(f"all: {figure}: {sum(every)} of {len(every)} ({np.mean(every):.0%})")
+
+
+def _judged(cell: ComparedCell, limit: str) -> dict[str, bool]:
+    """Whether a prediction's rate and tail are near; one that is not is printed."""
+    pattern, ratios = cell.measured.pattern, cell.ratios
+    is_near = abs(ratios["rate"] - 1) <= 0.15
+    has_tail = 1 / 1.5 <= ratios.get("p99", 1.0) <= 1.5
+    if not (is_near and has_tail):
+        shown = f"rate {ratios['rate']:.2f}, p99 {ratios.get('p99', float('nan')):.2f}"
+        print(f"    {pattern.rw} {pattern.depth}: {shown} {limit}")
+    return {"rate": is_near, "p99": has_tail}
 
 
 def is_fitted(cell: MeasuredCell) -> bool:
