@@ -258,18 +258,23 @@ def test_claims_lie_beside_the_study_whose_file_the_results_name(
         assert "1 reproduced" in shown("claims", made)
 
 
-def test_of_a_part_of_a_study_values_and_data_that_fit_into_memory_are_not_judged(
+def test_of_a_part_of_a_study_values_are_not_judged_nor_data_that_the_least_memory_holds(
     tmp_path: Path, file: Path
 ) -> None:
     study = tmp_path / "my.toml"
     study.write_text(SMALL)
     file.write_text(SMALL_CLAIMS)
 
-    full, half = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "50%")))
+    full, half, fifth = (
+        shown_json("claims", study, *words)["claims"]
+        for words in ((), ("--scale", "50%"), ("--scale", "20%"))
+    )
 
     assert [each["verdict"] for each in full] == ["testable"] * 4
-    assert [each["verdict"] for each in half] == ["not testable", "not testable", "testable", "testable"]
-    assert half[0]["why"] == "large: at a scale of 50 % its data fit into memory"
+    # At half, memory is halved with the data.
+    assert [each["verdict"] for each in half] == ["testable", "not testable", "testable", "testable"]
+    assert [each["verdict"] for each in fifth] == ["not testable", "not testable", "testable", "testable"]
+    assert fifth[0]["why"] == "large: at a scale of 20 % its data fit into memory"
     assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
     assert "95.4 MiB/s at least" in shown("claims", study, "--scale", "50%", "--markdown")
 

@@ -182,3 +182,25 @@ def test_the_example_stack_of_the_readme_is_sound(tmp_path: Path) -> None:
     file.write_text(REST + DISKS + part)
 
     assert len(load_study(file, catalogue()).stacks["guest"].layers) == 7
+
+
+def test_memory_is_scaled_with_data_that_would_fit_and_only_then(tmp_path: Path) -> None:
+    text = (
+        '[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\nmemory = "4GiB"\n'
+        '[devices.disk0]\nmodel = "wd-re4-500gb"\n'
+        '[stacks.zfs]\nlayers = [{{ layer = "zpool", arc_max = "2GiB" }}, {{ layer = "zfs" }}]\n'
+        '{stack}[workloads.write]\nworkload = "dd"\ncontent = "random"\nsize = "{size}"\n'
+    )
+    guests = '[stacks.guest]\nlayers = [{ layer = "guest", memory = "3GiB" }, { layer = "ext4" }]\n'
+
+    def scaled(size: str, share: float, stack: str = "") -> tuple[int, int | None]:
+        file = tmp_path / "small.toml"
+        file.write_text(text.format(size=size, stack=stack))
+        study = load_study(file, catalogue(), scale=share)
+        return study.memory_bytes >> 20, getattr(study.stacks["zfs"].layers[0], "arc_max_bytes", 0) >> 20
+
+    assert scaled("16GiB", 0.25) == (1024, 512)  # 4 GiB of data
+    assert scaled("16GiB", 0.25, guests) == (1024, 512)
+    assert scaled("16GiB", 0.01) == (512, 256)  # never less
+    for size in ("64GiB", "2GiB"):  # does not fit anyway; fitted before
+        assert scaled(size, 0.25) == (4096, 2048)

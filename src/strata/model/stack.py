@@ -81,6 +81,13 @@ class Stack:
         others = {name: each.on_host() for name, each in self.filesystems.items()}
         return replace(self, layers=tuple(layer.on_host() for layer in self.layers), filesystems=others)
 
+    def with_memory(self, ratio: float) -> Stack:
+        """The stack in a machine with ``ratio`` times the memory."""
+        others = {name: each.with_memory(ratio) for name, each in self.filesystems.items()}
+        return replace(
+            self, layers=tuple(layer.with_memory(ratio) for layer in self.layers), filesystems=others
+        )
+
     @property
     def parts(self) -> tuple[Stack, ...]:
         """The stack and each of its further filesystems."""

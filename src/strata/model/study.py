@@ -48,6 +48,7 @@ from strata.model.survival import Survival, Variant, lost_disk_variants
 from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import Workload, loads_of
 from strata.units import (
+    MIB,
     NS_PER_MS,
     NS_PER_S,
     SECTOR_BYTES,
@@ -57,6 +58,7 @@ from strata.units import (
     Size,
     describe_size,
     format_share,
+    whole_mib,
 )
 
 MEMORY_BYTES_MIN: Final = 128 << 20
@@ -504,22 +506,44 @@ def _described(load: Workload, variants: dict[Variant, str]) -> WorkloadRecord:
     )
 
 
-def scaled(study: Study, share: float) -> Study:
-    """The study with another name, as its results are others."""
+_SCALED_MEMORY_BYTES_MIN: Final = 512 << 20
+"""The least memory of a scaled study, for servers and their caches, which are not scaled."""
+
+
+def scaled(study: Study, share: float, *, with_memory: bool = True) -> Study:
+    """The study with another name, as its results are others.
+
+    Where data that did not fit into memory would fit, memory is scaled, too, with the layers' parts of it.
+    """
     if share == 1:
         return study
     number = f"{share * 100:g}".replace(".", "-")
     workloads = {name: load.scaled(share) for name, load in study.workloads.items()}
-    return replace(study, name=f"{study.name}-scale-{number}", workloads=workloads, scale=share)
+    part = replace(study, name=f"{study.name}-scale-{number}", workloads=workloads, scale=share)
+    has_own = any("memory_bytes" in own for own in study.own.values())
+    least_bytes = min(study.memory_bytes, _SCALED_MEMORY_BYTES_MIN)
+    memory_bytes = max(whole_mib(study.memory_bytes * share + MIB - 1), least_bytes)
+    if not with_memory or has_own or not unlike(study, share, study.memory_bytes):
+        return part
+    ratio = memory_bytes / study.memory_bytes
+    stacks = {name: stack.with_memory(ratio) for name, stack in study.stacks.items()}
+    return replace(part, memory_bytes=memory_bytes, stacks=stacks)
 
 
-def unlike(full: Study, share: float) -> dict[str, str]:
-    """The workloads of a full study that say something else in this share of its data, with the reason."""
+def unlike(full: Study, share: float, memory_bytes: int) -> dict[str, str]:
+    """The workloads of a full study that say something else in this share of its data, with the reason.
+
+    ``memory_bytes``: the memory of the study in that share.
+    """
     found = {}
     for name, load in full.workloads.items():
         whole, part = load.data_bytes, load.scaled(share).data_bytes
-        if whole is not None and part is not None and whole > full.memory_bytes >= part:
-            found[name] = f"at a scale of {format_share(share)} its data fit into memory"
+        if whole is None or part is None:
+            continue
+        fits, fitted = part <= memory_bytes, whole <= full.memory_bytes
+        if fits != fitted:
+            change = "its data fit into memory" if fits else "its data no longer fit into memory"
+            found[name] = f"at a scale of {format_share(share)} {change}"
     return found
 
 

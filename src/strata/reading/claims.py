@@ -36,6 +36,7 @@ from strata.model.metric import COMMON, MetricSpec, tenant_prefix
 from strata.model.study import Study, reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
+from strata.rules.fit import scaled_to_fit
 from strata.units import format_share, parse_share
 
 SUFFIX: Final = ".claims.toml"
@@ -286,7 +287,8 @@ def yield_of(load: Workload) -> Yield:
 def subject_of(full: Study, skipped: Mapping[CellKey, str], scale: float) -> ClaimSubject:
     """What claims may name of a full study that is run in a share of its time and data."""
     found = {name: yield_of(load) for name, load in full.workloads.items()}
-    return ClaimSubject([*full.stacks], found, skipped, unlike(full, scale), reduced(full, scale))
+    changed = unlike(full, scale, scaled_to_fit(full, scale).memory_bytes)
+    return ClaimSubject([*full.stacks], found, skipped, changed, reduced(full, scale))
 
 
 def read_claims(file: FilePath, subject: ClaimSubject) -> list[Claim]:

@@ -39,7 +39,6 @@ from strata.model.study import (
     StackTable,
     Study,
     StudyDevice,
-    scaled,
 )
 from strata.model.survival import Survival, survival_diagnostics
 from strata.model.workload import Workload
@@ -53,6 +52,7 @@ from strata.rules.fit import (
     memory_diagnostics,
     name_diagnostics,
     room_diagnostics,
+    scaled_to_fit,
     stack_diagnostics,
     tables_diagnostics,
     until_diagnostics,
@@ -109,7 +109,7 @@ def read_study(
     except Diagnostic as error:
         raise StudyError(error.cause, place=str(file), remedy=error.remedy) from error
     reader = _Reader(file, changed, found, catalogue, disks or {}, has_inputs)
-    return scaled(replace(reader.study(), text=found.text), scale)
+    return scaled_to_fit(replace(reader.study(), text=found.text), scale)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from strata.diagnostics.names import Diagnostic, Path
 from strata.model.layer import Placed
 from strata.model.memory_limit import memory_bytes_max
 from strata.model.stack import Stack, names_of
-from strata.model.study import RESERVED_NAMES
+from strata.model.study import RESERVED_NAMES, Study, scaled
 from strata.model.workload import Workload
 from strata.units import describe_duration, describe_size, format_size
 from strata.words import listed
@@ -211,6 +211,27 @@ def _setting_diagnostics(stack: Stack) -> Iterator[tuple[int, Diagnostic]]:
                 yield index, Diagnostic(cause, remedy=remedy, key=key)
         if layer.machine_bytes():
             settings = {}  # a kernel of its own
+
+
+def scaled_to_fit(study: Study, share: float) -> Study:
+    """The study in a share of its size (`scaled`), with all of its memory where the stacks need more."""
+    part = scaled(study, share)
+    if part.memory_bytes == study.memory_bytes:
+        return part
+    misfits = (
+        found
+        for stack in part.stacks.values()
+        for found in (
+            *tables_diagnostics(stack, part.capacities_bytes, part.memory_bytes),
+            *machine_diagnostics(stack, part.memory_bytes),
+            *(
+                each
+                for load in part.workloads.values()
+                for each in memory_diagnostics(stack, load, part.memory_bytes)
+            ),
+        )
+    )
+    return scaled(study, share, with_memory=False) if any(misfits) else part
 
 
 def _in_steps(memory_bytes: int) -> str:

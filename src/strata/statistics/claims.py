@@ -101,7 +101,13 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
     if scale == 1:
         return ClaimSubject(results.stacks, found, snapshot.skipped)
     full = declared_study(snapshot, has_inputs=False, full=True)
-    return ClaimSubject(results.stacks, found, snapshot.skipped, unlike(full, scale), reduced(full, scale))
+    return ClaimSubject(
+        results.stacks,
+        found,
+        snapshot.skipped,
+        unlike(full, scale, snapshot.memory_bytes),
+        reduced(full, scale),
+    )
 
 
 def testable(claims: Sequence[Claim], subject: ClaimSubject) -> list[Judgement]:
