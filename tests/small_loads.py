@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from study_texts import TRACE
+from study_texts import CALLS, TRACE
 
 SMALL: Final = {
     "fio": 'preset = "random-mix-4k"\nsize = "32MiB"\nwarmup = "1s"\nduration = "2s"',
@@ -28,6 +28,7 @@ SMALL: Final = {
     "file-storm": "files = 200\nfolders = 4",
     "container-life": 'size = "16MiB"',
     "trace": f'trace = "{TRACE}"',
+    "calls": f'calls = "{CALLS}"',
     "os-installation": "",
     "command": (
         "load = ['dd if=/dev/urandom of=${data}/a bs=64k count=16 conv=fsync']\n"

@@ -59,6 +59,24 @@ _REQUESTS: Final = """fio version 3 iolog
 """
 
 
+CALLS: Final = "app.strata-calls"
+"""The file that examples of the workload `calls` name."""
+_CALLS: Final = """\
+strata-calls 1 {"calls": 7, "threads": 2, "span_ns": 9000000, "bytes_before": 65536, "bytes_most": 131072, \
+"tracing_ns": 20000, "unseen": {}}
+folder .
+file 65536 1f3ab02c.db
+later 77ab02c1-journal
+0 90000 0 0 - open 0 1 rw
+100000 9000 1000 0 - pread 0 4096 8192
+200000 60000 91000 0 - open 1 2 rwc
+300000 9000 40000 1 2 pwrite 1 65536 0
+400000 7000000 91000 1 - fsync 1
+7600000 20000 200000 0 4 pwrite 0 4096 4096
+8000000 900000 380000 0 - fdatasync 0
+"""
+
+
 HEAD: Final = '[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\n'
 SSD: Final = "samsung-870-evo-1tb"
 
@@ -95,10 +113,11 @@ def pgbench(name: str) -> str:
 
 
 def written(file: Path, text: str) -> Path:
-    """A study's file, with the trace beside it that its example names."""
+    """A study's file, with the trace or the recording beside it that its example names."""
     file.write_text(text)
-    if f'"{TRACE}"' in text:
-        (file.parent / TRACE).write_text(_REQUESTS)
+    for name, content in ((TRACE, _REQUESTS), (CALLS, _CALLS)):
+        if f'"{name}"' in text:
+            (file.parent / name).write_text(content)
     return file
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.root
 # same programs, or the lab runs these, too.
 SLOW = (
     *("bonnie", "tree", "filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp", "dd", "fio"),
-    *("sysbench-fileio", "trace"),
+    *("sysbench-fileio", "trace", "calls"),
 )
 TOO_FAST = "shorter than half a second"
 

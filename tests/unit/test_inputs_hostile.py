@@ -53,7 +53,7 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     withdraw_consent()
 
 
-@pytest.mark.parametrize("kind", ["archive", "file", "trace"])
+@pytest.mark.parametrize("kind", ["archive", "file", "trace", "calls"])
 @pytest.mark.parametrize(
     "source", ["../other/secret.tar", "OTHER", "link.tar", "sub/../../other/secret.tar", "linked/secret.tar"]
 )

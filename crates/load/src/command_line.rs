@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::blog;
+use crate::calls;
 use crate::extents;
 use crate::faults::complain;
 use crate::fragment;
@@ -36,6 +37,8 @@ enum Action {
     Fragment(fragment::Options),
     /// Tell how many extents files have, and how free space is divided
     Extents(extents::Options),
+    /// Repeat what a recorded application asked of its filesystem
+    Calls(calls::Options),
     /// Repeat the requests of a trace on a block device or a file
     Replay(replay::Options),
     /// Create, stat and delete many small files
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
         Action::Blog(options) => blog::run(options),
         Action::Fragment(options) => fragment::run(options),
         Action::Extents(options) => extents::run(options),
+        Action::Calls(options) => calls::run(options),
         Action::Replay(options) => replay::run(options),
         Action::Storm(options) => storm::run(options),
         Action::Kernel(options) => kernel_work::run(options),

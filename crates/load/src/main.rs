@@ -5,6 +5,7 @@
 mod allocations;
 mod blog;
 mod buffer;
+mod calls;
 mod clock;
 mod command_line;
 mod data;

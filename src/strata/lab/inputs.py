@@ -145,7 +145,7 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, InputFile], progress: Setu
             )
         path = file.path
         archived = _packed if path.is_dir() else _unpacked
-        unpacked = {"trace": _requests, "file": _single, "archive": archived}[wanted.kind]
+        unpacked = {"trace": _requests, "archive": archived}.get(wanted.kind, _single)
 
         def copy(folder: Path) -> dict[str, Any]:
             # Users who cannot read the file cannot read its copy, from its first byte on.

@@ -19,7 +19,7 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, Self
 
@@ -28,6 +28,7 @@ from strata.errors import ResultError
 from strata.files import is_private, open_named
 from strata.model.consent import consent
 from strata.model.workload import InputKind, Workload, loads_of
+from strata.traces.calls import read_about
 from strata.units import format_size
 
 BUILT_IN: Final = "strata:"
@@ -46,7 +47,8 @@ CONTENT: Final = "content"
 class InputFile:
     """A user's archive, which its digest identifies, and the size of each regular file in it, by name.
 
-    Of a trace the sizes are the bytes that it reads or writes, in areas of 1 MiB, by disk.
+    Of a trace the sizes are the bytes that it reads or writes, in areas of 1 MiB, by disk; of an
+    application's calls, the most that its files held at once.
     """
 
     path: Path
@@ -66,17 +68,17 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
         return None
     path = folder / source
     _refuse_foreign(path, folder)
-    if kind == "trace":
-        return _read_trace(path, folder)
+    if (reader := {"trace": _read_trace, "calls": _read_calls}.get(kind)) is not None:
+        return reader(path, folder)
     remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
-    remedy = "name a file, relative to the study's folder" if kind == "file" else remedy
+    remedy = "name a file, relative to the study's folder" if kind != "archive" else remedy
     try:
         if path.is_dir() and kind == "archive":
             return _read_folder(path)
         with open_named(path) as file:
             # Of a plain tar only the headers are read.
             size_bytes = os.fstat(file.fileno()).st_size
-            sizes = {path.name: size_bytes} if kind == "file" else _member_sizes(file)
+            sizes = _member_sizes(file) if kind == "archive" else {path.name: size_bytes}
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return InputFile(path.absolute(), digest, sizes, kind, is_private(path))
@@ -173,6 +175,16 @@ def _read_trace(path: Path, folder: Path) -> InputFile:
     except ResultError as error:
         cause, remedy = f"{error.place}: {error.cause}", error.remedy or "record the trace again"
     raise Diagnostic(cause, remedy=remedy)
+
+
+def _read_calls(path: Path, folder: Path) -> InputFile:
+    try:
+        about = read_about(path)
+    except ResultError as error:
+        raise Diagnostic(f"{error.place}: {error.cause}", remedy=error.remedy or "record it again") from None
+    found = read_input(path.name, path.parent, "file")
+    assert found is not None  # none of Strata's own
+    return replace(found, kind="calls", sizes_bytes={path.name: about.bytes_most})
 
 
 def trace_hash(path: Path) -> str:

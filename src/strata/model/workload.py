@@ -23,7 +23,7 @@ from strata.words import beginning_and_end
 
 T = TypeVar("T")
 
-InputKind = Literal["archive", "trace", "file"]
+InputKind = Literal["archive", "trace", "file", "calls"]
 """The forms in which a workload reads a file."""
 Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""

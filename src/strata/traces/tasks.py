@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of each task (a thread) that is recorded: what it has open, and which ended calls it knows of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Handle:
+    """An opened file, which several descriptors may share."""
+
+    number: int
+    name: str
+    position: int = 0
+    is_appending: bool = False
+    uses: int = 0
+    earlier: set[str] = field(default_factory=set)
+    """Names from before a rename, which a call that had begun by then still shows."""
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """A table of descriptors: of a process, or of those that share one."""
+
+    folder: str  # the working folder
+    handles: dict[int, Handle] = field(default_factory=dict)
+    closed_by_exec: set[int] = field(default_factory=set)
+    tasks: int = 1
+
+
+@dataclass(slots=True)
+class TracedTask:
+    process: Descriptors
+    known: dict[int, int] = field(default_factory=dict)
+    """By thread of the recording, its latest call that has ended before this task's next one."""
+    thread: int | None = None
+    traced: int = 0
+    """Calls since the last one of the recording: each took the tracer's time."""
+    woken: str = ""
+    """The futex that its end wakes: who joins a thread waits there."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A descriptor that was open before; ``flags`` are the letters of the format."""
+
+    path: str
+    position: int
+    flags: str
+
+
+@dataclass(frozen=True)
+class Before:
+    """A process that ran before: its working folder and its descriptors."""
+
+    folder: str
+    opened: Mapping[int, Opened] = field(default_factory=dict)
