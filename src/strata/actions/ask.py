@@ -32,6 +32,7 @@ from strata.execution.pool import Labs
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.experiment.survey import Survey, chosen_probes
 from strata.files import write_durably
+from strata.lab import find_lab
 from strata.model.asked import Requirement
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -125,6 +126,12 @@ def _measured_use(study: Study) -> str:
         )
 
     return max(filter(None, (each.advised for each in TEMPLATES.values())), key=measured)
+
+
+def lab_kernel() -> str | None:
+    """The hash of the kernel of this machine's lab; None: there is no lab."""
+    lab = find_lab()
+    return None if lab is None else lab.kernel.sha256
 
 
 @dataclass(frozen=True)

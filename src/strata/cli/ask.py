@@ -13,6 +13,7 @@ from rich.text import Text
 from strata.actions import ask as asking
 from strata.actions.new_study import SEEDS, Answers, NewStudy, StudyUse
 from strata.actions.run import RESULTS
+from strata.advice.atlas import AtlasAnswer, atlas_answer
 from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import listener, notes, print_json, print_wrote, stdout, warnings
@@ -23,6 +24,7 @@ from strata.execution.pool import Labs
 from strata.model.study import Study
 from strata.report.advice_tables import advices
 from strata.report.advice_text import lead
+from strata.report.atlas import atlas_blocks
 from strata.report.document import Document
 from strata.report.findings import sensitivity_sentences
 from strata.report.stack_facts import facts_table
@@ -56,6 +58,9 @@ def ask(  # noqa: PLR0917  typer makes options of them
         int | None,
         option(f"How often everything is measured. Default: {SEEDS}.", "--seeds", "N", min=1, max=SEEDS_MAX),
     ] = None,
+    quick: Annotated[
+        bool, option("Stop at the answer from the atlas, which takes a second.", "--quick")
+    ] = False,
     sensitivity: Annotated[
         str, option("Real time to look for what would change the answer.", "--sensitivity", "TIME")
     ] = _SENSITIVITY,
@@ -64,7 +69,8 @@ def ask(  # noqa: PLR0917  typer makes options of them
 ) -> None:
     """Ask which stack should hold a use: from question to answer.
 
-    It writes a study (`strata new study` does only this), says how long it will take, runs it in the lab,
+    It writes a study (`strata new study` does only this), answers from the atlas, the records of common
+    stacks that come with Strata (--quick stops there), says how long the study will take, runs it in the lab,
     probes what the stacks must survive, and answers in half a page: the choice, by how much and how sure,
     what it gives up and costs, and what would change it (see `strata sensitivity`). It shows the commands
     that build the choice and does not run them. Without --use it asks, on a terminal, for what no option
@@ -77,6 +83,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
         strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
         strata ask orders --seeds 12    # goes on with six seeds more
+        strata ask wiki --use database-nvme --disk samsung-970-pro-1tb --quick
     """
     budget_s = seconds_of(sensitivity, "--sensitivity")
     file, answers = Path(f"{name}.toml"), Answers(disk, price, memory, data)
@@ -90,7 +97,21 @@ def ask(  # noqa: PLR0917  typer makes options of them
     for key, value in asked.changed.items():
         notes().print(f"{file}: {key} = {toml_value(value)}", markup=False, soft_wrap=True)
     with working(f"strata ask {name}"):
-        _answer(asked.study, file, budget_s, jobs, as_json=as_json)
+        known = _from_atlas(asked.study, quick=quick, as_json=as_json)
+        if not quick:
+            _answer(asked.study, file, budget_s, jobs, known, as_json=as_json)
+
+
+def _from_atlas(study: Study, *, quick: bool, as_json: bool) -> AtlasAnswer | None:
+    """The atlas's answer, printed; a study that has results of its own has a better one."""
+    known = atlas_answer(study) if quick or not (RESULTS / study.name).exists() else None
+    if as_json and quick:
+        print_json({"study": study.file, "atlas": known})
+    elif known is not None and not as_json:
+        stdout().print(Document([*atlas_blocks(known, asking.lab_kernel())]))
+    elif quick:
+        notes().print("The atlas has no answer: too few of its records are of such a use and device")
+    return known
 
 
 def say_written(written: NewStudy) -> None:
@@ -112,7 +133,9 @@ def forecast(study: Study, jobs: Labs = None, budget_s: float = 0) -> float:
     return expected.real_s
 
 
-def _answer(study: Study, file: Path, budget_s: float, jobs: Labs, *, as_json: bool) -> None:
+def _answer(
+    study: Study, file: Path, budget_s: float, jobs: Labs, known: AtlasAnswer | None, *, as_json: bool
+) -> None:
     """Run the study and print the answer, then look for what would change it, then print the rest."""
     place, again = RESULTS / study.name, f"strata ask {file.with_suffix('')}"
     forecast(study, jobs, budget_s)
@@ -132,7 +155,7 @@ def _answer(study: Study, file: Path, budget_s: float, jobs: Labs, *, as_json: b
         text = f"What would change the answer was not found: {changes.failure}"
         warnings().print(text, markup=False, soft_wrap=True)
     if as_json:
-        found = {"study": file, "results": place, "advice": advice, "facts": chosen.facts}
+        found = {"study": file, "results": place, "atlas": known, "advice": advice, "facts": chosen.facts}
         more = {"sensitivity": changes.finding, "stack": chosen.stack, "commands": chosen.commands}
         print_json(found, lead=lead(advice), **more)
     else:

@@ -94,10 +94,10 @@ def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
         else:
             for each in found:
                 first, second = ("–" if value is None else value for value in (each.first, each.second))
-                yield _named(each), first, second
+                yield difference_name(each), first, second
 
 
-def _named(difference: Difference) -> str:
+def difference_name(difference: Difference) -> str:
     if difference.area in {"versions", "lab", "plans"}:
         return difference.name
     single = {"packages": "package", "devices": "device", "stacks": "stack", "workloads": "workload"}

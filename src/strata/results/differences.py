@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from strata.devices.kinds import KINDS
 from strata.files import read_plain
+from strata.model.study_record import StudyRecord
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
 from strata.words import grouped
@@ -85,7 +86,7 @@ def differences(
     """Name everything that differed when two sets of results were made, in the order of ``AREAS``."""
     found = [
         *_of_records([(one.record, two.record) for one, two in pairs if one.record and two.record]),
-        *_of_studies(first, second, naming),
+        *study_differences(first, second, naming),
         *_of_plans(pairs, naming),
     ]
     explained = any(each.area in {"devices", "lab"} for each in found)
@@ -113,7 +114,7 @@ def _difference(area: Area, name: str, values: Sequence[tuple[object, object]]) 
         yield Difference(area, name, first, second, len(different))
 
 
-def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
+def study_differences(first: StudyRecord, second: StudyRecord, naming: Naming) -> Iterator[Difference]:
     """Key by key, of the studies as they were read, with their defaults."""
     one, two = first.options(), second.options()
     skipped = {*_SKIPPED, "devices", "stacks", "workloads"}
@@ -137,7 +138,7 @@ def _layer_names(stack: Mapping[str, Any]) -> list[object]:
     return [each.get("layer") if isinstance(each, Mapping) else each for each in stack.get("layers") or []]
 
 
-def _title(study: StudySnapshot, stack: str) -> str | None:
+def _title(study: StudyRecord, stack: str) -> str | None:
     """The stack's layers with their declared keys: ``lvm / guest · memory 256MiB / ext4 on wd-re4-500gb``."""
     return study.stacks[stack].title if stack in study.stacks else None
 

@@ -286,9 +286,14 @@ def gather(folder: ResultsFolder) -> StudyResults:
     """
     snapshot = folder.study()
     readings = tuple(folder.readings())
-    usable = [reading.record for reading in readings if reading.record is not None and reading.usable]
-    if len({record.time_domain for record in usable}) > 1:
+    if len({each.record.time_domain for each in readings if each.record is not None and each.usable}) > 1:
         raise ResultError("virtual and wall results are never pooled", place=str(folder.path))
+    return arranged(snapshot, readings)
+
+
+def arranged(snapshot: StudySnapshot, readings: tuple[Reading, ...]) -> StudyResults:
+    """The readings as the cells of the study."""
+    usable = [reading.record for reading in readings if reading.record is not None and reading.usable]
     found = searches(snapshot, usable)
     whole = (search.as_record(key) for key, search in found.items())
     by_cell: dict[tuple[str, str], dict[int, ResultRecord]] = {}
