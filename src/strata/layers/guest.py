@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from strata.model.io_limit import IoLimits
 from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.model.memory_limit import (
     MEMORY_PREREQUISITES,
@@ -15,7 +16,7 @@ from strata.model.memory_limit import (
     control_group,
     limit_memory,
 )
-from strata.model.step import Step
+from strata.model.step import Prerequisites, Step
 
 
 class Guest(MemoryLimited):
@@ -36,9 +37,14 @@ class Guest(MemoryLimited):
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
     """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
+    io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
+    """Limits of its requests to the disks; default: none"""
+
+    def needs(self) -> Prerequisites:
+        return self.prerequisites | self.io.needs() if self.io else self.prerequisites
 
     def build(self, context: LayerContext) -> list[Step]:
-        return limit_memory(context, self.memory_bytes, "the guest")
+        return limit_memory(context, self.memory_bytes, "the guest", self.io)
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return self.build(context)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, Literal, Self
 
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from strata.layers.container import (
     AGENT_IN_IT,
@@ -22,6 +22,7 @@ from strata.layers.container import (
 )
 from strata.layers.directory import CopiedFolder
 from strata.model.abilities import Outcome
+from strata.model.io_limit import IoLimits
 from strata.model.layer import LayerContext
 from strata.model.memory_limit import control_group, limit_memory
 from strata.model.step import AGENT, Command, Prerequisites, Step
@@ -46,6 +47,8 @@ class Nspawn(Container, CopiedFolder):
     also_called = ("systemd-nspawn", "container", "docker", "podman")
 
     layer: Literal["nspawn"] = "nspawn"
+    io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
+    """Limits of its requests to the disks; default: none"""
     _on_host: bool = PrivateAttr(default=False)
 
     def on_host(self) -> Self:
@@ -54,11 +57,15 @@ class Nspawn(Container, CopiedFolder):
         return made
 
     def needs(self) -> Prerequisites:
+        io = self.io.needs() if self.io else Prerequisites()
         if not self._on_host:
-            return self.prerequisites
+            return self.prerequisites | io
         features = () if self.memory_limit_bytes() is None else ("cgroup:memory",)
-        return self.prerequisites.model_copy(
-            update={"features": (*features, "container:nspawn"), "packages": ()}
+        return (
+            self.prerequisites.model_copy(
+                update={"features": (*features, "container:nspawn"), "packages": ()}
+            )
+            | io
         )
 
     def memory_limit_bytes(self) -> int | None:
@@ -92,10 +99,11 @@ class Nspawn(Container, CopiedFolder):
         group = control_group(own)
         # It moves itself and the container into groups below.
         emptied = Command(argv=("find", group, "-depth", "-type", "d", "-delete"))
+        made = limit_memory(own, self.memory_limit_bytes(), "the container", self.io)
         limits = [
             step if step.undo is None else step.model_copy(update={"undo": emptied})
-            for step in limit_memory(own, self.memory_bytes, "the container")
-            if self.memory_limit_bytes() is not None or step.undo is not None
+            for step in made
+            if self.memory_limit_bytes() is not None or self.io or step.undo is not None
         ]
         inside = self._inside(context, group)
         return [*limits, enter_step(context, *inside, cgroup=group, container=self._on_host)]

@@ -131,6 +131,7 @@ class LayerContext:
         machine: The socket of the virtual machine that runs what is above.
         capacities: The capacities of all of the study's devices in bytes, by name.
         inputs: The names of the files that the steps above read (`Workload.inputs`).
+        disks: The names of all disks of the stack.
     """
 
     name: str  # in its stack
@@ -147,6 +148,7 @@ class LayerContext:
     below: Layer | None = field(default=None, hash=False)
     machine: str | None = None
     inputs: tuple[str, ...] = ()
+    disks: tuple[str, ...] = ()
 
     @property
     def of_tenant(self) -> LayerContext:

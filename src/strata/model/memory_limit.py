@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from strata.diagnostics.names import checked
+from strata.model.io_limit import IoLimits
 from strata.model.layer import Layer, LayerContext
 from strata.model.step import Command, Prerequisites, Step
 from strata.units import MemorySize, describe_size
@@ -66,8 +67,10 @@ def limited_bytes(steps: Iterable[Step]) -> int:
     return sum(limits.values())
 
 
-def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
-    """Make the control group ``whose``, with a limit and without swap.
+def limit_memory(
+    context: LayerContext, memory_bytes: int | None, whose: str, io: IoLimits | None = None
+) -> list[Step]:
+    """Make the control group ``whose``, with a limit and without swap, and with limits of its requests.
 
     Programs above the limit are slowed down until pages are dropped or written back, and killed above
     `memory_bytes_max`.
@@ -78,14 +81,19 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
         return context.step(name, title, "tee", path, stdin=f"{text}\n", **fields)
 
     enable = f"{_ROOT}/cgroup.subtree_control"
-    most, burst = memory_bytes_max(memory_bytes), f"Limit the memory that {whose} may take in a burst"
+    burst = f"Limit the memory that {whose} may take in a burst"
     undo = Command(argv=("rmdir", group))
     steps = [
-        write("enable", "Let control groups limit memory", enable, "+memory"),
+        write("enable", "Let control groups limit memory", enable, "+memory" + (" +io" if io else "")),
         context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
-        write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
-        write("memory-max", burst, f"{group}/memory.max", most, limit_bytes=most),
-        # A kernel without swap has no such file.
-        write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
     ]
+    if memory_bytes is not None:
+        most = memory_bytes_max(memory_bytes)
+        steps += [
+            write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
+            write("memory-max", burst, f"{group}/memory.max", most, limit_bytes=most),
+            # A kernel without swap has no such file.
+            write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
+        ]
+    steps += io.steps(context, group, whose) if io else []
     return [step.model_copy(update={"again": True}) for step in steps]

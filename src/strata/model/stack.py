@@ -212,7 +212,9 @@ class Stack:
     def tenant_contexts(self, seed: int, tenant: str, share: Share) -> list[LayerContext]:
         """The contexts of a tenant's own layers, on its share of the others."""
         names = [f"{tenant}-{name}" for name in self.layer_names[len(self.common) :]]
-        base = LayerContext(tenant, seed, lower=(share.path,), provided=share.provided)
+        base = LayerContext(
+            tenant, seed, lower=(share.path,), provided=share.provided, disks=self.all_devices
+        )
         top = f"${{mounts}}/{names[-1]}" if names else ""
         return self._stand(list(zip(names, self.each, strict=True)), base, top=top)
 
@@ -232,6 +234,7 @@ class Stack:
             provided=provided,
             devices=self.devices,
             capacities=self.capacities(capacities_bytes),
+            disks=self.all_devices,
         )
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
@@ -247,8 +250,8 @@ class Stack:
         for index, (name, layer) in enumerate(named):
             own = tuple(dict.fromkeys([*(() if layer.beside else devices), *names_of(layer)]))
             mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
-            context = LayerContext(
-                name, base.seed, lower, provided, own, mount, capacities=base.capacities, below=below
+            context = replace(
+                base, name=name, lower=lower, provided=provided, devices=own, mount=mount, below=below
             )
             contexts.append(context)
             if layer.beside:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 from strata.diagnostics.names import Diagnostic, KebabName, checked
 from strata.errors import RunError
 from strata.model.allowed import Allowing
+from strata.model.io_limit import IoLimits
 from strata.model.layer import Interface, Placed
 from strata.model.metric import Metric, MetricSpec
 from strata.model.step import LOAD_USER, MEMORY_BYTES, Phase, Step, Window
@@ -161,6 +162,7 @@ class Tenant:
     memory_bytes: int | None = None  # the limit of its programs and its page cache, if it has one of its own
     before: Workload | None = None  # beside those of the others: an installation
     alone: Workload | None = None  # a run by itself, to see the cost of the others
+    io: IoLimits | None = None  # the limits of its requests to the disks, if it has some of its own
 
 
 class Workload(BaseModel, Allowing, ABC):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from strata.model.duties import RunsPrograms
+from strata.model.io_limit import IoLimits
 from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.model.page_cache import synced
@@ -124,11 +125,13 @@ class Placement:
     restarts: bool = False  # whether the machine starts anew between preparing and measuring
     is_read_alike: bool = False  # see `is_read_alike`
     is_cut: bool = False  # whether the power will be cut during its load
+    io: IoLimits | None = None  # of its own control group
     is_limited: bool = False  # whether the control group of `load_site` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
+        tools |= self.io.needs() if self.io else Prerequisites()
         return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
     @property
@@ -239,7 +242,7 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
-    limits, limited = _limits("load", key.seed, memory_bytes, stack.layers)
+    limits, limited = _limits("load", key.seed, (memory_bytes, None), stack)
     return Placement(
         seed=key.seed,
         load=load,
@@ -257,13 +260,14 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
 
 
 def _limits(
-    name: str, seed: int, memory_bytes: int | None, layers: Iterable[Layer]
+    name: str, seed: int, limits: tuple[int | None, IoLimits | None], stack: Stack
 ) -> tuple[list[Step], str | None]:
-    """The steps that limit the memory of a load, and its control group: none of them in a guest."""
-    if memory_bytes is None or is_limited(layers):
+    """The steps that limit a load, and its control group: none of them in a guest."""
+    if limits == (None, None) or is_limited(stack.layers):
         return [], None
-    context = LayerContext(name, seed, lower=(), provided=Provided("block", ()))
-    return limit_memory(context, memory_bytes, name), control_group(context)
+    context = LayerContext(name, seed, lower=(), provided=Provided("block", ()), disks=stack.all_devices)
+    memory_bytes, io = limits
+    return limit_memory(context, memory_bytes, name, io), control_group(context)
 
 
 def _of_tenant(
@@ -282,7 +286,7 @@ def _of_tenant(
     site = base.above(layer, context)
     layers, site = stand(own, stack.layer_names[len(stack.common) :], name, site)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, limited = _limits(name, seed, memory_bytes, [layer, *each])
+    limits, limited = _limits(name, seed, (memory_bytes, tenant.io), replace(stack, layers=(layer, *each)))
     return Placement(
         seed=seed,
         load=tenant.load,
@@ -295,6 +299,7 @@ def _of_tenant(
         memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
         base=base,
         load_site=site if limited is None else site._replace(cgroup=limited),
+        io=tenant.io,
         is_limited=limited is not None,
     )
 

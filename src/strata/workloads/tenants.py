@@ -13,6 +13,7 @@ from strata.diagnostics.names import Diagnostic, KebabName
 from strata.errors import RunError
 from strata.model.describe import title
 from strata.model.duties import EndsWhenKnown
+from strata.model.io_limit import IoLimits
 from strata.model.layer import Interface
 from strata.model.memory_limit import MemoryLimit
 from strata.model.metric import Metric, of_open_loop, tenant_prefix
@@ -138,6 +139,12 @@ class TenantTable(BaseModel):
         "256MiB",
         alias="memory",
     )
+    io: IoLimits | None = key(
+        None,
+        "Limits of its requests to the stack's disks; in a guest or container write them there",
+        "{ read_iops = 500 }",
+        exclude_if=lambda io: io is None,
+    )
     load: SerializeAsAny[Workload] = key(
         ..., "What it runs in the common window: any workload whose keys say how long its window is"
     )
@@ -153,7 +160,10 @@ class TenantTable(BaseModel):
 
     def __str__(self) -> str:
         count = f" × {self.count}" if self.count > 1 else ""
-        memory = f" ({describe_size(self.memory_bytes)})" if self.memory_bytes else ""
+        limits = [describe_size(self.memory_bytes)] if self.memory_bytes else []
+        memory = (
+            f" ({', '.join([*limits, *([str(self.io)] if self.io else [])])})" if limits or self.io else ""
+        )
         before = f" after {title(self.before.workload, self.before)}" if self.before else ""
         return f"{self.name}{count}{memory}: {title(self.load.workload, self.load)}{before}"
 
@@ -209,7 +219,7 @@ class Tenants(Workload):
             return None if self.alone_ns is None else load.model_copy(update=update)
 
         return {
-            name: Tenant(load, each.memory_bytes, each.before, alone(load))
+            name: Tenant(load, each.memory_bytes, each.before, alone(load), each.io)
             for each in self.members
             for load in (self._warmed_up(each.load),)
             for name in each.names
