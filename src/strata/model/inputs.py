@@ -39,6 +39,7 @@ PACKAGES: Final = "strata:packages"
 BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
 REQUESTS: Final = "requests"
 """The file in the tar of a trace."""
+_TEXT_BYTES_MAX: Final = 1 << 20
 CONTENT: Final = "content"
 """The file in the tar of a single file."""
 
@@ -91,6 +92,27 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
     except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
         cause = f"{path} is no tar archive, or is damaged"
     raise Diagnostic(cause, remedy=remedy)
+
+
+def read_text(source: str, folder: Path) -> str:
+    """The text of a small file beside the study, which becomes a part of its workload. Raises Diagnostic."""
+    if "\0" in source:
+        raise Diagnostic("no file has such a name", remedy="leave out the character NUL")
+    path = folder / source
+    _refuse_foreign(path, folder)
+    try:
+        with open_named(path) as file:
+            content = file.read(_TEXT_BYTES_MAX + 1)
+        if len(content) > _TEXT_BYTES_MAX:
+            raise Diagnostic(f"{path} has more than 1MiB", remedy="no text of a workload is that long")
+        return content.decode()
+    except FileNotFoundError:
+        cause = f"there is no file {path}"
+    except UnicodeDecodeError:
+        cause = f"{path} is no text in UTF-8"
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror or error}"
+    raise Diagnostic(cause, remedy="name a text file, relative to the study's folder")
 
 
 def _refuse_foreign(path: Path, folder: Path) -> None:

@@ -308,6 +308,10 @@ class Workload(BaseModel, Allowing, ABC):
         """The keys that lead to the tables of other workloads in the table of this one, sound or not."""
         return ()
 
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+        """Put the texts of files that a table names into it; ``read`` takes the key and the file's name."""
+
     def tenants(self) -> Mapping[str, Tenant]:
         """The workloads that it consists of, by the tenants' names; none when it is alone."""
         return {}

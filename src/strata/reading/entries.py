@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path as File
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from strata.diagnostics.mistakes import Diagnostics
 from strata.diagnostics.names import Diagnostic, Path
 from strata.diagnostics.registry import Registry
+from strata.model.inputs import read_text
 from strata.model.layer import Layer
 from strata.model.workload import Workload
 
@@ -36,18 +38,22 @@ def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path
 
 
 def read_workload(
-    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
+    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path, folder: File | None = None
 ) -> Workload | None:
-    """A workload, with the workloads that its table holds; None if one has mistakes."""
+    """A workload, with the workloads that its table holds; None if one has mistakes.
+
+    The texts that it names lie in ``folder``; without one they are not read.
+    """
     registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None
-    sound, table = True, deepcopy(value)
+    table = deepcopy(value)
+    sound = _with_texts(diagnostics, registered, table, path, folder)
     for where in registered.nested(table):
         holder = table
         for key in where[:-1]:
             holder = holder[key]
-        inner = _read_nested(diagnostics, registry, holder[where[-1]], (*path, *where))
+        inner = _read_nested(diagnostics, registry, holder[where[-1]], (*path, *where), folder)
         sound = sound and inner is not None
         # An invalid entry is replaced by a valid one, so that all errors are reported at once.
         holder[where[-1]] = inner or next(iter(registry.values())).model_construct(workload="")
@@ -55,8 +61,28 @@ def read_workload(
     return workload if sound else None
 
 
+def _with_texts(
+    diagnostics: Diagnostics, kind: type[Workload], table: dict[str, Any], path: Path, folder: File | None
+) -> bool:
+    """Read the texts that a table names into it; whether all could be read."""
+
+    def read(key: str, name: str) -> str:
+        try:
+            return read_text(name, folder or File())
+        except Diagnostic as mistake:
+            mistake.key = key
+            raise
+
+    try:
+        if folder is not None:
+            kind.with_texts(table, read)
+    except Diagnostic as mistake:
+        return not diagnostics.extend(path, [mistake])
+    return True
+
+
 def _read_nested(
-    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
+    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path, folder: File | None
 ) -> Workload | None:
     registered = _registered(diagnostics, registry, value, path)
     if registered is None:
@@ -65,7 +91,10 @@ def _read_nested(
         cause = f"{value['workload']} cannot be one of several workloads itself"
         diagnostics.add((*path, "workload"), cause, remedy="write each workload as a tenant of its own")
         return None
-    return diagnostics.model(registered, value, path)
+    table = deepcopy(value)
+    sound = _with_texts(diagnostics, registered, table, path, folder)
+    workload = diagnostics.model(registered, table, path)
+    return workload if sound else None
 
 
 def _registered(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> type[T] | None:

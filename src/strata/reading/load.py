@@ -407,7 +407,13 @@ class _Reader:
 
     def read_workload(self, name: str, value: Any, declared: HeadTable | None) -> None:
         path = ("workloads", name)
-        workload = read_workload(self.found, self.catalogue.workloads, value, path)
+        workload = read_workload(
+            self.found,
+            self.catalogue.workloads,
+            value,
+            path,
+            self.file.parent if self.has_inputs else None,
+        )
         if workload is None:
             return
         self.workloads[name] = workload

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -13,12 +13,13 @@ from strata.diagnostics.names import Diagnostic, checked
 from strata.model.allowed import Forms, option_text, pair_diagnostics
 from strata.model.find import OpenLoop
 from strata.model.histogram import empty_histogram, latency_metrics, record
-from strata.model.layer import Interface
+from strata.model.layer import Interface, Placed
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Step, literal
 from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
+from strata.workloads import fio_job
 from strata.workloads.fio_options import OPTIONS, block_sizes_bytes, buffer_bytes, owned
 from strata.workloads.keys import (
     WholeMilliseconds,
@@ -73,8 +74,10 @@ _STATED: Final = (
     *("dedupe_percentage", "dedupe_mode", "dedupe_working_set_percentage"),
 )
 """The options that the content of the file follows, too."""
+_OF_PRESETS: Final = ("preset", "options", "file", "warmup_ns", "rate_per_s", "find")
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
+_PRINTED: Final[Mapping[str, object]] = {"output-format": "json+", "eta": "never"}
 _SEQUENTIAL_BYTES: Final = 64 << 10
 _BUFFER_BYTES_MAX: Final = 4 << 30
 
@@ -100,6 +103,10 @@ class Fio(OpenLoop):
     Without ``duration`` the window is one pass over the file, which ``verify`` needs. fio's buffers hold
     random bytes, unless ``options`` say otherwise; the file is as compressible and as full of copies as they
     say.
+
+    With ``job`` fio runs a job file as it is, in place of all that: its files lie on the stack, or are the
+    stack's device. Prepare: fio makes the files of all sections. Each group of sections between stonewalls is
+    a measured step of its own, each section has metrics of its own.
     """
 
     rationale: ClassVar[str] = (
@@ -117,15 +124,17 @@ class Fio(OpenLoop):
         MetricSpec("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "bytes moved"),
         *latency_metric_specs("from submission to completion, by direction", "{read,write,trim,verify}_"),
         *latency_metric_specs("of fsync and fdatasync", "sync_"),
+        MetricSpec("<section>_operations_per_s", "1/s", "higher", "of a job file: requests of one section"),
+        MetricSpec("<section>_bytes_per_s", "B/s", "higher", "bytes moved by a section"),
+        MetricSpec("<section>_operations", "1", "higher", "completed requests of a section"),
+        *latency_metric_specs("of a section", "<section>_{read,write,trim,verify,sync}_"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
     amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
     metrics_version: ClassVar[int] = 2
     hints: ClassVar[dict[str, str]] = Workload.hints | dict.fromkeys(
-        ("job", "jobfile", "job_file", "file"),
-        'write the options of a job as options = { rw = "randread", bs = "4k" }; a job file as it is runs '
-        'under workload = "command", with its text in `scripts`',
+        ("jobfile", "job_file"), 'a job file beside the study: job = "load.fio"'
     )
 
     workload: Literal["fio"] = "fio"
@@ -157,17 +166,60 @@ class Fio(OpenLoop):
         alias="rate",
     )
 
+    job: StrictStr | None = key(
+        None,
+        "A job file beside the study, which fio runs as it is on the stack; `size` and `duration` beside it "
+        "are put over those of its sections",
+        "load.fio",
+    )
+    job_text: StrictStr | None = key(None, "The same as text", "[reads]\nrw=randread\nsize=64m")
+    job_includes: dict[StrictStr, StrictStr] = key(
+        {}, "The texts that it includes, by name; with `job` they are read", {"common.inc": "[global]\nbs=4k"}
+    )
+    variables: dict[StrictStr, StrictStr] = key(
+        {}, "Values for ${NAME} in the job file, which fio takes from the environment", {"SIZE": "64m"}
+    )
+
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+        fio_job.with_job_texts(table, read)
+
+    @property
+    def _job(self) -> fio_job.Job | None:
+        if self.job_text is None:
+            return None
+        return fio_job.read_job(self.job_text, self.job_includes, self.variables)
+
+    def scaled(self, share: float) -> Self:
+        # The size is one of its own only where the study states it.
+        whole = super().scaled(share)
+        unsized = self.job is not None and "size_bytes" not in self.model_fields_set
+        return self.model_copy(update={"duration_ns": whole.duration_ns}) if unsized else whole
+
+    @property
+    def duration_ns_min(self) -> int:
+        if (job := self._job) is None:
+            return super().duration_ns_min
+        times = [[self.duration_ns or each.time_ns or 0 for each in group] for group in job.groups]
+        return sum(map(max, times))
+
     @property
     def data_bytes(self) -> int | None:
+        if (job := self._job) is not None and "size_bytes" not in self.model_fields_set:
+            return job.data_bytes
         return self.size_bytes
 
     @property
     def bypasses_page_cache(self) -> bool:
+        if (job := self._job) is not None:
+            return all(each.has("direct") for each in job.sections)
         direct = self.all_options.get("direct", 0)
         return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
     def is_paced(self) -> bool:
+        if (job := self._job) is not None:
+            return any(each.name.startswith(("rate", "thinktime")) for each in job.lines)
         return self.rate_per_s is not None or any(
             name.startswith(("rate", "thinktime")) for name in self.all_options
         )
@@ -200,9 +252,22 @@ class Fio(OpenLoop):
 
     @property
     def write_bytes_min(self) -> int | None:
+        if self.job_text is not None:
+            return super().write_bytes_min
         return None if self._pattern in ("read", "randread") else min(block_sizes_bytes(self.all_options))
 
+    def unsuited(self, layers: Sequence[Placed]) -> str | None:
+        is_bare = not layers or layers[-1][0].provides == "block"
+        return "the job file needs a filesystem" if is_bare and self._needs_files else None
+
+    @property
+    def _needs_files(self) -> bool:
+        return (job := self._job) is not None and fio_job.needs_files(job)
+
     def remarks(self, on: Interface) -> Iterable[str]:
+        if (job := self._job) is not None:
+            yield from fio_job.job_remarks(job, on)
+            return
         is_writing = "write" in self._pattern or self._pattern in ("rw", "randrw")
         if is_writing and on == "filesystem":
             yield f'writes {_FILES[self.measured_file]} (file = "{self.measured_file}")'
@@ -225,11 +290,24 @@ class Fio(OpenLoop):
         return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        if self.job is not None or self.job_text is not None:
+            yield from self._job_diagnostics(capacity_bytes)
+            return
         yield from preset_diagnostics(self.preset, PRESETS)
         yield from self._file_diagnostics()
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
             cause = "the study does not say what fio shall do"
             yield Diagnostic(cause, remedy='write preset = "random-mix-4k", or options with rw')
+        yield from self._option_diagnostics()
+        if self.rate_per_s is not None and (rates := [each for each in self.options if each[:4] == "rate"]):
+            cause = f"there are two rates, rate and {rates[0]}"
+            yield Diagnostic(cause, remedy=f"leave {rates[0]} out", key="rate")
+        if self.duration_ns is not None and self._is_verified:
+            cause = "fio stops verifying when its time is over"
+            yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
+        yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
+
+    def _option_diagnostics(self) -> Iterator[Diagnostic]:
         given = {name: value for name, value in self.options.items() if owned(name) is None}
         for name in self.options.keys() - given.keys():
             cause = f'the fio option "{name[:60]}" cannot be given here'
@@ -239,15 +317,22 @@ class Fio(OpenLoop):
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
             cause = f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight"
             yield Diagnostic(cause, remedy="lower bs, iodepth or numjobs", key="options")
-        if self.rate_per_s is not None and (rates := [each for each in self.options if each[:4] == "rate"]):
-            cause = f"there are two rates, rate and {rates[0]}"
-            yield Diagnostic(cause, remedy=f"leave {rates[0]} out", key="rate")
-        if self.duration_ns is not None and self._is_verified:
-            cause = "fio stops verifying when its time is over"
-            yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
-        yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
+
+    def _job_diagnostics(self, capacity_bytes: int) -> Iterator[Diagnostic]:
+        for name in _OF_PRESETS:
+            if name in self.model_fields_set and getattr(self, name):
+                remedy = "leave it out, or leave job out"
+                yield Diagnostic("the job file says what fio does", remedy=remedy, key=name.partition("_")[0])
+        if (job := self._job) is not None:
+            has_size = "size_bytes" in self.model_fields_set
+            yield from fio_job.job_diagnostics(job, has_size=has_size)
+            yield from space_diagnostics(
+                "data", self.data_bytes or 0, capacity_bytes, key="size" if has_size else "job"
+            )
 
     def steps(self, context: WorkloadContext) -> list[Step]:
+        if (job := self._job) is not None:
+            return self._job_steps(job, context)
         size_limit_ns = self.size_bytes // _WRITE_BYTES_PER_S_MIN * NS_PER_S
         warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
         measured = [*warmup, *self._run(context, "measure", self.duration_ns)]
@@ -258,6 +343,57 @@ class Fio(OpenLoop):
         title = f"Write the file of {describe_size(self.size_bytes)}"
         layout = self._fio(context, "prepare", title, options | self._content, _SLACK_NS + size_limit_ns)
         return [layout, *measured]
+
+    def _job_steps(self, job: fio_job.Job, context: WorkloadContext) -> list[Step]:
+        """A step that makes the files, and one for each group of sections."""
+        on = context.target_kind
+        slow_ns = _SLACK_NS + (self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN * NS_PER_S
+        argv = ("fio", *option_words({**_PRINTED, "aux-path": context.scratch_path}), "-")
+
+        def run(step_id: str, phase: Phase, title: str, text: str, limit_ns: int) -> Step:
+            return context.step(step_id, phase, title, argv, stdin=text, time_limit_ns=limit_ns)
+
+        def changes(section: fio_job.Section) -> dict[str, object]:
+            at = job.sections.index(section) + 1
+            seed = context.derived_seed("measure" if at == 1 else f"measure-{at}")
+            given: dict[str, object] = {
+                "thread": 1,
+                "clocksource": "clock_gettime",
+                "randrepeat": 0,
+                "randseed": seed,
+            }
+            given |= {
+                "lat_percentiles": 1,
+                "clat_percentiles": 0,
+                "verify_state_save": 0,
+                "group_reporting": None,
+            }
+            if "size_bytes" in self.model_fields_set and section.engine not in fio_job.WITHOUT_FILES:
+                given |= {"size": self.size_bytes, "filesize": None}
+            if self.duration_ns is not None:
+                given |= {"runtime": f"{self.duration_ns // NS_PER_MS}ms", "timeout": None, "time_based": 1}
+            return given
+
+        def made(section: fio_job.Section) -> dict[str, object]:
+            left = dict.fromkeys(("unlink", "wait_for", "startdelay", "start_delay", "steadystate", "ss"))
+            return {**changes(section), **left, "create_only": 1}
+
+        target = context.target
+        steps = []
+        if on == "filesystem" and (
+            of := [each for each in job.sections if each.engine not in fio_job.MAKING]
+        ):
+            text = fio_job.bound(job, of, on, target, made)
+            steps.append(run("fio-layout", "prepare", "Make the files of the job file", text, slow_ns))
+        for at, group in enumerate(job.groups, 1):
+            names = ", ".join(dict.fromkeys(each.name for each in group))
+            times = [self.duration_ns or each.time_ns for each in group]
+            limit_ns = _SLACK_NS + sum(filter(None, times)) + (0 if all(times) else 25 * slow_ns)
+            if on == "block":
+                steps.append(_forgotten(context, f"measure-{at}", "measure"))
+            text = fio_job.bound(job, group, on, target, changes)
+            steps.append(run(f"fio-measure-{at}", "measure", f"Measure {names[:200]}", text, limit_ns))
+        return steps
 
     def _file_diagnostics(self) -> Iterator[Diagnostic]:
         if self.file in ("new", "preallocated") and self._pattern in _READING:
@@ -294,9 +430,7 @@ class Fio(OpenLoop):
         load = self._fio(context, phase, title, options, limit_ns)
         if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
             return [load]
-        title = "Drop the device's cache: fio does so for files, and needs root for devices"
-        argv = ("blockdev", "--flushbufs", context.target)
-        return [context.step(f"fio-forget-{phase}", phase, title, argv, user="root"), load]
+        return [_forgotten(context, phase, phase), load]
 
     def _rate_options(self) -> dict[str, object]:
         """Fio's rates are those of each job, and of each direction."""
@@ -328,8 +462,7 @@ class Fio(OpenLoop):
             # fio ignores the seed as long as randrepeat is set, which it is by default.
             "randrepeat": 0,
             "randseed": context.derived_seed(purpose),
-            "output-format": "json+",
-            "eta": "never",
+            **_PRINTED,
             "group_reporting": 1,
             "lat_percentiles": 1,
             "clat_percentiles": 0,
@@ -340,48 +473,75 @@ class Fio(OpenLoop):
         return context.step(f"fio-{purpose}", phase, title, argv, time_limit_ns=limit_ns)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        jobs = _jobs(outputs)
-        directions = self._directions(jobs)
-        loads = [direction for direction in directions if direction != "verify"]
-        if not loads:
-            raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
+        if (job := self._job) is None:
+            return _figures(
+                "fio-measure", outputs, _jobs(outputs, "fio-measure"), self._pattern, self._is_verified
+            )
+        metrics: list[Metric] = []
+        for at, group in enumerate(job.groups, 1):
+            step_id = f"fio-measure-{at}"
+            reported = _jobs(outputs, step_id)
+            for section in {each.name: each for each in group if each.engine != "cpuio"}.values():
+                own = [each for each in reported if each.get("jobname") == section.name]
+                found = _figures(step_id, outputs, own, section.pattern, section.has("verify"))
+                metrics += [each.prefixed(job.names[section.name]) for each in found]
+        return metrics
 
-        def total(key: str, *of: str) -> float:
-            return float(sum(sum(part[key] for part in directions[direction]) for direction in of))
 
-        operations, bandwidth = total("iops", *loads), total("bw_bytes", *loads)
-        is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
-        metrics = [
-            Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
-            Metric.of("bytes_per_s", bandwidth, "B/s", headline=is_large),
-            Metric.of("operations", total("total_ios", *loads), "1"),
+def _figures(
+    step_id: str, outputs: Outputs, jobs: list[dict[str, Any]], pattern: str, is_verified: bool
+) -> list[Metric]:
+    """The metrics of jobs that do the same."""
+    directions = _directions(jobs, pattern, is_verified)
+    loads = [direction for direction in directions if direction != "verify"]
+    if not loads:
+        raise unreadable(step_id, "fio completed no request", outputs.step(step_id).stdout)
+
+    def total(key: str, *of: str) -> float:
+        return float(sum(sum(part[key] for part in directions[direction]) for direction in of))
+
+    operations, bandwidth = total("iops", *loads), total("bw_bytes", *loads)
+    is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
+    metrics = [
+        Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
+        Metric.of("bytes_per_s", bandwidth, "B/s", headline=is_large),
+        Metric.of("operations", total("total_ios", *loads), "1"),
+    ]
+    for direction, parts in directions.items():
+        metrics += [
+            Metric.of(f"{direction}_operations_per_s", total("iops", direction), "1/s"),
+            Metric.of(f"{direction}_bytes_per_s", total("bw_bytes", direction), "B/s"),
+            *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
         ]
-        for direction, parts in directions.items():
-            metrics += [
-                Metric.of(f"{direction}_operations_per_s", total("iops", direction), "1/s"),
-                Metric.of(f"{direction}_bytes_per_s", total("bw_bytes", direction), "B/s"),
-                *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
-            ]
-        syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
-        return metrics + (_answers(_latencies(syncs, "sync_latency_ns")) if syncs else [])
-
-    def _directions(self, jobs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-        """The parts of the report by direction; reads that verify are ``verify``."""
-        found = {
-            direction: parts
-            for direction in ("read", "write", "trim")
-            if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
-        }
-        reads = self._pattern in ("read", "randread", "rw", "readwrite", "randrw")
-        if self._is_verified and set(found) >= {"read", "write"} and not reads:
-            # The reads came after the writes, with a time of their own: their rates do not add up.
-            found["verify"] = found.pop("read")
-        return found
+    syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
+    return metrics + (_answers(_latencies(syncs, "sync_latency_ns")) if syncs else [])
 
 
-def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
+def _directions(
+    jobs: list[dict[str, Any]], pattern: str, is_verified: bool
+) -> dict[str, list[dict[str, Any]]]:
+    """The parts of the report by direction; reads that verify are ``verify``."""
+    found = {
+        direction: parts
+        for direction in ("read", "write", "trim")
+        if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
+    }
+    reads = pattern in ("read", "randread", "rw", "readwrite", "randrw")
+    if is_verified and set(found) >= {"read", "write"} and not reads:
+        # The reads came after the writes, with a time of their own: their rates do not add up.
+        found["verify"] = found.pop("read")
+    return found
+
+
+def _forgotten(context: WorkloadContext, name: str, phase: Phase) -> Step:
+    title = "Drop the device's cache: fio does so for files, and needs root for devices"
+    argv = ("blockdev", "--flushbufs", context.target)
+    return context.step(f"fio-forget-{name}", phase, title, argv, user="root")
+
+
+def _jobs(outputs: Outputs, step_id: str) -> list[dict[str, Any]]:
     """The jobs in fio's JSON, which notes may precede."""
-    text = outputs.step("fio-measure").stdout
+    text = outputs.step(step_id).stdout
     start = text.find("{\n")
     try:
         jobs = json.loads(text[max(start, 0) :])["jobs"]
@@ -389,7 +549,7 @@ def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
             for direction in ("read", "write"):
                 job[direction]["iops"], job[direction]["bw_bytes"], job[direction]["lat_ns"]
     except (ValueError, KeyError, TypeError):
-        raise unreadable("fio-measure", "fio's output is not its JSON", text) from None
+        raise unreadable(step_id, "fio's output is not its JSON", text) from None
     return list(jobs)
 
 
