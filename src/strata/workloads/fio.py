@@ -353,7 +353,7 @@ class Fio(OpenLoop):
         def run(step_id: str, phase: Phase, title: str, text: str, limit_ns: int) -> Step:
             return context.step(step_id, phase, title, argv, stdin=text, time_limit_ns=limit_ns)
 
-        def changes(section: fio_job.Section) -> dict[str, object]:
+        def changes(section: fio_job.JobSection) -> dict[str, object]:
             at = job.sections.index(section) + 1
             seed = context.derived_seed("measure" if at == 1 else f"measure-{at}")
             given: dict[str, object] = {
@@ -374,7 +374,7 @@ class Fio(OpenLoop):
                 given |= {"runtime": f"{self.duration_ns // NS_PER_MS}ms", "timeout": None, "time_based": 1}
             return given
 
-        def made(section: fio_job.Section) -> dict[str, object]:
+        def made(section: fio_job.JobSection) -> dict[str, object]:
             left = dict.fromkeys(("unlink", "wait_for", "startdelay", "start_delay", "steadystate", "ss"))
             return {**changes(section), **left, "create_only": 1}
 

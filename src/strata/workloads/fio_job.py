@@ -166,7 +166,7 @@ _ENGINES: Final = {
 
 
 @dataclass(frozen=True)
-class Line:
+class JobLine:
     """An option where it stands; one without a value is set."""
 
     place: str
@@ -175,12 +175,12 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Section:
+class JobSection:
     """A job with its options, those of [global] before its own."""
 
     name: str
     place: str
-    lines: tuple[Line, ...]
+    lines: tuple[JobLine, ...]
 
     def get(self, *names: str) -> str | None:
         return next((each.value for each in reversed(self.lines) if each.name in names), None)
@@ -249,14 +249,14 @@ def _time_s(text: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class Job:
-    sections: tuple[Section, ...]
-    lines: tuple[Line, ...]  # all of them, those of [global] once
+    sections: tuple[JobSection, ...]
+    lines: tuple[JobLine, ...]  # all of them, those of [global] once
     mistakes: tuple[tuple[str, str, str | None], ...] = ()  # of the file's form: place, cause, remedy
 
     @property
-    def groups(self) -> list[list[Section]]:
+    def groups(self) -> list[list[JobSection]]:
         """The sections that run at the same time; ``stonewall`` waits for all before it."""
-        found: list[list[Section]] = []
+        found: list[list[JobSection]] = []
         for section in self.sections:
             if not found or section.has(*_MARKS.split()):
                 found.append([])
@@ -317,10 +317,10 @@ def read_job(text: str, includes: Mapping[str, str], variables: Mapping[str, str
 @lru_cache(maxsize=64)
 def _read(text: str, includes: tuple[tuple[str, str], ...], variables: tuple[tuple[str, str], ...]) -> Job:
     texts, values = dict(includes), dict(variables)
-    shared: list[Line] = []
-    lines: list[Line] = []
+    shared: list[JobLine] = []
+    lines: list[JobLine] = []
     mistakes: list[tuple[str, str, str | None]] = []
-    sections: list[tuple[str, str, list[Line]]] = []
+    sections: list[tuple[str, str, list[JobLine]]] = []
     is_global = False
 
     def filled(place: str, written: str) -> str:
@@ -343,12 +343,12 @@ def _read(text: str, includes: tuple[tuple[str, str], ...], variables: tuple[tup
             )
         else:
             option, is_given, value = line.partition("=")
-            found = Line(place, option.strip().lower(), value.strip() if is_given else "1")
+            found = JobLine(place, option.strip().lower(), value.strip() if is_given else "1")
             lines.append(found)
             (shared if is_global else sections[-1][2]).append(found)
     if not sections:
         mistakes.append(("", "it has no section but [global], so nothing would run", "add [name]"))
-    jobs = tuple(Section(name, place, tuple(of)) for name, place, of in sections)
+    jobs = tuple(JobSection(name, place, tuple(of)) for name, place, of in sections)
     return Job(jobs, tuple(lines), tuple(mistakes))
 
 
@@ -375,17 +375,21 @@ def job_diagnostics(job: Job, *, has_size: bool) -> Iterator[Diagnostic]:
         yield _at(place, cause, remedy)
     for line in job.lines:
         yield from _line_diagnostics(line)
-    sized = {tuple(each.files()) for each in job.sections if each.is_sized}
-    for section in job.sections if not has_size else ():
-        is_device = any(map(_is_device, section.files())) and "%" not in (section.get("size") or "")
-        if not (section.is_sized or is_device or (section.files() and tuple(section.files()) in sized)):
-            cause = f"[{section.name}] does not state the size of its files"
-            yield _at(section.place, cause, 'write size beside job, such as size = "1GiB"')
+    yield from () if has_size else _unsized(job)
     if job.sections and all(section.engine in WITHOUT_FILES for section in job.sections):
         yield _at("", "none of its sections does I/O", "such engines measure the processor")
 
 
-def _line_diagnostics(line: Line) -> Iterator[Diagnostic]:
+def _unsized(job: Job) -> Iterator[Diagnostic]:
+    sized = {tuple(each.files()) for each in job.sections if each.is_sized}
+    for section in job.sections:
+        is_device = any(map(_is_device, section.files())) and "%" not in (section.get("size") or "")
+        if not (section.is_sized or is_device or (section.files() and tuple(section.files()) in sized)):
+            cause = f"[{section.name}] does not state the size of its files"
+            yield _at(section.place, cause, 'write size beside job, such as size = "1GiB"')
+
+
+def _line_diagnostics(line: JobLine) -> Iterator[Diagnostic]:
     engine = line.value.partition(":")[0]
     if line.name in (*_OMITTED, "filename", "directory") or _VARIABLE.search(line.value):
         return
@@ -425,10 +429,10 @@ def needs_files(job: Job) -> bool:
 
 def bound(
     job: Job,
-    sections: Iterable[Section],
+    sections: Iterable[JobSection],
     on: Interface,
     target: str,
-    changes: Callable[[Section], Mapping[str, object]],
+    changes: Callable[[JobSection], Mapping[str, object]],
 ) -> str:
     """The sections as a job file on a stack's folder or device; ``changes`` go over a section's options."""
     of_all = [each for section in job.sections for each in section.files() if not _is_device(each)]
@@ -449,7 +453,7 @@ def bound(
     return text
 
 
-def _kept(section: Section, here: Sequence[Section], given: Mapping[str, object]) -> Iterator[Line]:
+def _kept(section: JobSection, here: Sequence[JobSection], given: Mapping[str, object]) -> Iterator[JobLine]:
     """The lines that fio reads as they are, of a section that runs with those ``here``."""
     left_out = {*_OMITTED, *given, *_MARKS.split(), "filename", "directory"}
     left_out |= set() if section.engine == "e4defrag" else set(_OF_E4DEFRAG)
