@@ -12,6 +12,7 @@ from study_texts import mistakes, read
 
 MAIL = 'workload = "load", personality = "varmail", duration = "600s"'
 OLTP = 'workload = "sysbench-oltp", server = "postgresql", duration = "600s"'
+PG = 'workload = "pgbench", scale = 1, clients = 2, duration = "600s"'
 FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "600s"'
 
 
@@ -36,6 +37,7 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
         f'mail = {{ {MAIL}, until = "2%" }}',
         f"plain = {{ {MAIL} }}",
         f'oltp = {{ {OLTP}, until = "1%", settings = {{ checkpoint_timeout = 500 }} }}',
+        f'pg = {{ {PG}, until = "3%" }}',
         f"both = {both}",
     )
     study = read(tmp_path, study_text("\n".join(lines)))
@@ -51,6 +53,8 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
         assert found(stack, "plain") == {}
         oltp = Until(of="sysbench-load", share=0.01, after_ns=checkpoint)
         assert found(stack, "oltp") == {"sysbench-measure": oltp}
+        pg = Until(of="pgbench-telling", share=0.03, after_ns=300 * NS_PER_S)
+        assert found(stack, "pg") == {"pgbench-measure": pg}
         # By themselves they run as long as `alone` says.
         assert {name: (each.of, each.after_ns) for name, each in found(stack, "both").items()} == {
             "t0-load-measure": ("t0-load-measure", 300 * NS_PER_S),
@@ -61,6 +65,7 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
 def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Path) -> None:
     lines = (
         f'fio = {{ {FIO}, until = "1%" }}',
+        f'jobs = {{ {PG}, until = "1%", jobs = 2 }}',
         f'narrow = {{ {MAIL}, until = "0.01%" }}',
         f'snapshots = {{ {MAIL}, until = "1%", snapshot_every = "10s" }}',
         "some = " + tenants(f'{MAIL}, until = "1%"', FIO),
@@ -69,10 +74,11 @@ def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Pat
     found = mistakes(tmp_path, study_text("\n".join(lines)))
 
     for place, words in {
-        "workloads.fio.until": "`load` and `sysbench-oltp` can end early",
+        "workloads.fio.until": "`sysbench-oltp` can end early",
+        "workloads.jobs.until": "a log of its own",
         "workloads.narrow.until": "from 0.1% to 50%",
         "workloads.snapshots.until": "snapshot_every happens over the whole length",
         "workloads.some.tenants": "fio has no until",
     }.items():
         assert words in found[place], found
-    assert len(found) == 4, found
+    assert len(found) == 5, found

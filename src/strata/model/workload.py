@@ -203,7 +203,8 @@ class Workload(BaseModel, Allowing, ABC):
     amounts: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
     hints: ClassVar[dict[str, str]] = {
-        "until": "leave it out: the program ends by its own clock; `load` and `sysbench-oltp` can end early"
+        "until": "leave it out: the program ends by its own clock; `load`, `pgbench` and `sysbench-oltp` "
+        "can end early"
     }
 
     workload: str

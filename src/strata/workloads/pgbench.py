@@ -8,16 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.model.allowed import Forms
-from strata.model.duties import LogsThroughput, SharesPreparation
+from strata.model.duties import EndsWhenKnown, LogsThroughput, SharesPreparation
 from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
-from strata.model.step import Collect, Step
+from strata.model.step import Collect, Step, literal
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
@@ -66,10 +66,24 @@ FROM pgbench_history"""
 _LEFT_ID: Final = "pgbench-left"
 _BALANCES_ID: Final = "pgbench-balances"
 
+# pgbench writes its log in pieces of 4 KiB: intervals are of its time stamps. A bin is half a per cent wide.
+_TELLING: Final = literal(
+    """until ls "$0".* > /dev/null 2>&1; do sleep 0.1; done
+tail --lines=+1 --follow --sleep-interval=0.5 "$0".* | mawk -W interactive '
+$3 !~ /^[0-9]+$/ { next }
+second && $5 > second {
+    for (left = count * 0.99; left > 0; bin++) left -= counts[bin]
+    printf "strata-interval %d %.0f\\n", count, exp((bin - 0.5) / 200) * 1000 > "/dev/stderr"
+    for (; ++second < $5;) print "strata-interval 0 0" > "/dev/stderr"
+    split("", counts); count = bin = 0
+}
+{ second = $5; count++; counts[int(log($3 + 1) * 200)]++ }'"""
+)
+
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
-class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, OwnTables):
+class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, EndsWhenKnown, OwnTables):
     """pgbench against a PostgreSQL server of its own.
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as
@@ -84,7 +98,15 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
     )
-    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, *sessions.TOOLS, "pgbench", "tee")
+    tools: ClassVar[tuple[str, ...]] = (
+        *PostgresqlServer.tools,
+        *sessions.TOOLS,
+        "ls",
+        "mawk",
+        "pgbench",
+        "tail",
+        "tee",
+    )
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
@@ -153,6 +175,9 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if self.jobs > self.clients:
             yield Diagnostic("there are more threads than clients", remedy="lower jobs", key="jobs")
+        if self.until is not None and self.jobs > 1:
+            cause = "each thread writes a log of its own, and until reads one"
+            yield Diagnostic(cause, remedy="leave jobs out", key="until")
         if self.script_text is not None:
             if "script" in self.model_fields_set:
                 yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
@@ -240,6 +265,12 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
             "log": True,
             "log-prefix": log,
         }
+        until = self.until_known(server.context, "pgbench-telling")
+        ending: dict[str, Any] = {}
+        if until is not None:
+            # Its own end of time, which it counts on.
+            ending = {"until": until, "telling": ("sh", "-c", _TELLING, log), "stop_signal": "ALRM"}
+            ending["ready"] = ("true",)
         return sessions.spanning_steps(
             server,
             ("pgbench", *option_words(options)),
@@ -248,13 +279,14 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
             duration_ns=self.duration_ns,
             slack_ns=_SLACK_NS,
             collect=(Collect(name="transactions", path=f"{log}.*"),),
+            **ending,
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         lines = self._transactions(outputs)
         done = sum(line.outcome == "done" for line in lines)
         return [
-            Metric.of("transactions_per_s", done * NS_PER_S / self.duration_ns, "1/s", headline=True),
+            Metric.of("transactions_per_s", done * NS_PER_S / self._lasted_ns(outputs), "1/s", headline=True),
             *_log_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
         ]
@@ -263,10 +295,15 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         """The transactions that ended in the measured window."""
         return outputs.once(("pgbench", self.duration_ns), lambda: self._in_window(outputs))
 
+    def _lasted_ns(self, outputs: Outputs) -> int:
+        """The measured window's length: with until it may have ended before the wait that it is."""
+        waited_ns = self.duration_ns if self.until is None else outputs.step("pgbench-measure").duration_ns
+        return min(self.duration_ns, waited_ns)
+
     def _in_window(self, outputs: Outputs) -> list[_Line]:
         log = outputs.file(_LOAD_ID, "transactions")
         begin_us = sessions.window_begin_ns(outputs, "pgbench") // NS_PER_US
-        window_us = range(begin_us, begin_us + self.duration_ns // NS_PER_US)
+        window_us = range(begin_us, begin_us + self._lasted_ns(outputs) // NS_PER_US)
         return [
             line for line in _read_log(log, has_lag=self.rate_per_s is not None) if line.end_us in window_us
         ]
@@ -284,7 +321,11 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         begin_us = sessions.window_begin_ns(outputs, "pgbench") // NS_PER_US
         lines = self._transactions(outputs)
         counts = Counter((line.end_us - begin_us) // _US_PER_S for line in lines if line.outcome == "done")
-        return [float(counts[second]) for second in range(self.duration_ns // NS_PER_S)] if counts else []
+        return (
+            [float(counts[second]) for second in range(self._lasted_ns(outputs) // NS_PER_S)]
+            if counts
+            else []
+        )
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         lines = self._transactions(outputs)

@@ -36,13 +36,14 @@ def spanning_steps(
     ready: Sequence[str] = (),
     until: Until | None = None,
     end_by: Sequence[str] = (),
+    telling: Sequence[str] = (),
     **fields: Any,
 ) -> list[Step]:
     """The load ``argv`` of a server's clients, which must run as long as warm-up and window together.
 
     The warm-up begins when ``ready`` succeeds, by default at once; ``fields`` are further ones of the load's
     step, `load_id`. At the end of the measured window it has ``slack_ns`` to end. With ``until`` the window
-    may end earlier, and ``end_by`` then ends the load.
+    may end earlier, and ``end_by`` then ends the load; ``telling`` tells its intervals beside it.
     """
     prefix = server.prefix
 
@@ -68,24 +69,38 @@ def spanning_steps(
     )
     title = "Note when the measured window begins"
     begin = server.client(id=f"{prefix}-begin", phase="measure", title=title, argv=("date", "+%s%N"))
+    beside = [_telling(server, telling)] if telling else []
     return [
         load,
+        *beside,
         waiting("warmup", "warmup", warmup_ns, window_title("warmup", warmup_ns)),
         begin,
         waiting(
             "measure", "measure", duration_ns, f"{window_title('measure', duration_ns)} with {who}", until
         ),
-        *_ending(server, load, end_by),
+        *_ending(server, [*beside, load], end_by),
     ]
 
 
-def _ending(server: DatabaseServer, load: Step, end_by: Sequence[str]) -> list[Step]:
+def _telling(server: DatabaseServer, argv: Sequence[str]) -> Step:
+    return server.client(
+        id=f"{server.prefix}-telling",
+        phase="warmup",
+        title="Tell the intervals of the load",
+        argv=tuple(argv),
+        background=True,
+        ready=Command(argv=("true",), user=server.user, cwd=server.context.scratch_path),
+        stop_signal="KILL",
+    )
+
+
+def _ending(server: DatabaseServer, services: Sequence[Step], end_by: Sequence[str]) -> list[Step]:
     end = server.client(
         id=f"{server.prefix}-end",
         phase="inspect",
         title="Wait for the end of the load",
         argv=("true",),
-        takes_down=(load.id,),
+        takes_down=tuple(each.id for each in services),
     )
     if not end_by:
         return [end]
