@@ -98,15 +98,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
     )
-    tools: ClassVar[tuple[str, ...]] = (
-        *PostgresqlServer.tools,
-        *sessions.TOOLS,
-        "ls",
-        "mawk",
-        "pgbench",
-        "tail",
-        "tee",
-    )
+    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, *sessions.TOOLS, "pgbench", "tee")
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
