@@ -6,14 +6,15 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from generated.markdown import keys_table
-from strata.reading.claims import Claim, Expectation, Suspect
+from strata.reading.claims import Claim, Expectation, PublishedLevel, Suspect
 
 
 def keys() -> str:
-    """The keys of a claim, of its comparisons and of its suspects."""
+    """The keys of a claim, of its comparisons and suspects, and of levels."""
     tables: dict[str, type[BaseModel]] = {
         "claims": Claim,
         "claims.expect": Expectation,
         "claims.suspect": Suspect,
+        "levels": PublishedLevel,
     }
     return "".join(f"## `[[{name}]]`\n\n{keys_table(each)}" for name, each in tables.items())

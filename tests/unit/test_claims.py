@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from present import present
 from strata.errors import DiagnosticsError
 from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
-from strata.reading.claims import Claim, read_claims
+from strata.reading.claims import Claim, PublishedLevel, read_claims
 from strata.results.store import ResultsFolder
 from strata.statistics.claims import Judgement, judge, results_subject
+from strata.statistics.levels import beside
 from strata.statistics.study import StudyResults, gather
 from study_texts import EXT4_AND_XFS
 
@@ -376,3 +378,70 @@ def test_all_mistakes_of_a_claims_file_are_reported_at_once(made: Path, file: Pa
         "claims[2].expect[0].against": "no stack is left to compare",
     }.items():
         assert any(f"{place}: " in line and cause in line for line in said.splitlines()), (place, said)
+
+
+def test_a_ratio_to_a_stack_far_from_its_published_level_is_in_another_regime() -> None:
+    def level(value: Any, **more: Any) -> PublishedLevel:
+        return PublishedLevel.model_validate(
+            {**MAIL, "stack": "a", "value": value, "unit": "1/s", "source": "t", **more}
+        )
+
+    found = results()  # a makes 100, b 52
+    subject = results_subject(found, {})
+    reversing = claim(stack="b", against="a", **{"is": "better"})
+    for levels, expected in (
+        ([level([148, 160])], "reversed"),  # 1.48 times slower
+        ([level([152, 160])], "in another regime"),
+        ([level(60)], "in another regime"),
+        ([level(60, factor=2)], "reversed"),
+        ([level(60, stack="b")], "reversed"),  # only the stack that it is compared with counts
+        ([level(60, metric="transactions_per_s")], "reversed"),
+    ):
+        [one] = judge([reversing], found, subject, levels)
+        assert one.verdict == expected, levels
+    [one] = judge([reversing], found, subject, [level(60)])
+    assert "a has 100 /s, published 60.0 /s (1.67 ×" in one.why
+    [right] = judge([claim(stack="b", against="a", **{"is": "worse"})], found, subject, [level(60)])
+    assert right.verdict == "in another regime", "neither reversed nor reproduced"
+    [value] = judge([claim(stack="a", value=[90, 110])], found, subject, [level(60)])
+    assert value.verdict == "reproduced", "a value is a level of its own"
+    doubted = results()
+    for record in doubted.records:
+        record.__dict__["checks"] = (Check(name="steady", verdict="no", detail="it drifts"),)
+    [one] = judge([reversing], doubted, subject, [level(60)])
+    assert one.verdict == "undecided", "nor is its level known"
+
+
+def test_a_level_says_what_the_window_waited_for_and_is_no_level_of_another_size() -> None:
+    found = results()
+    level = PublishedLevel.model_validate({**MAIL, "stack": "*", "value": 60, "unit": "1/s", "source": "t"})
+
+    [first, *_] = beside([level], found, results_subject(found, {}))
+    assert (first.stack, first.is_met) == ("a", False)
+    assert present(first.off_by) == pytest.approx(100 / 60, rel=0.001)
+    assert replace(first, processors=0.99, disk=0.31).waited == "processors 99 %, the busiest disk 31 % busy"
+    times_ns = level.model_copy(update={"unit": "ns"})
+    tenth = replace(results_subject(found, {}), reduced={"mail": 0.1})
+    assert [each.is_met for each in beside([times_ns], found, tenth)] == [None] * 3
+    assert beside([level], found, tenth)[0].is_met is False, "a rate is"
+
+
+def test_mistakes_of_levels_are_reported_with_their_keys(tmp_path: Path) -> None:
+    file = tmp_path / "it.claims.toml"
+    words = '[[levels]]\nworkload = "mail"\nmetric = "operations_per_s"\nsource = "t"\n'
+    claims = '[[claims]]\nid = "a"\nclaim = "c"\nsource = "s"\nuntestable = "u"\n'
+    file.write_text(
+        f'{claims}{words}stack = "a"\nvalue = 60\nunit = "B/s"\n'
+        f'{words}stack = "*"\nvalue = [3, 2]\nunit = "1/s"\n'
+        f'{words}stack = "q"\nvalue = 60\nunit = "1/s"\n'
+        f'{words}stack = "[ab]"\nvalue = 60\nunit = "1/s"\n'
+    )
+    with pytest.raises(DiagnosticsError) as caught:
+        read_claims(file, results_subject(results(), {}))
+
+    assert [(f"{each.place}".rpartition(" ")[2], each.cause) for each in caught.value.diagnostics] == [
+        ("levels[0].unit", "operations_per_s has another unit"),
+        ("levels[1].value", "these are not the two ends of a range"),
+        ("levels[2].stack", 'no stack is called "q"'),
+        ("levels[3].stack", "a has a level of this metric already"),
+    ]

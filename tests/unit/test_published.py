@@ -26,7 +26,7 @@ PRICED = [*(ROOT / "devices").glob("*.toml"), *(ROOT / "cpus").glob("*.toml")]
 
 def claims_of(study: Path) -> list[Claim]:
     read = load_study(study, catalogue())
-    return read_claims(study.with_suffix(SUFFIX), subject_of(read, skipped(read), 1.0))
+    return read_claims(study.with_suffix(SUFFIX), subject_of(read, skipped(read), 1.0)).claims
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)

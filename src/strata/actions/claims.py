@@ -14,13 +14,14 @@ from strata.errors import StudyError
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
-from strata.reading.claims import SUFFIX, ClaimSubject, read_claims, subject_of
+from strata.reading.claims import SUFFIX, ClaimsFile, ClaimSubject, read_claims, subject_of
 from strata.reading.load import load_study
 from strata.report.findings import what_if_sentence
 from strata.results.findings import findings_of
 from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.statistics.claims import Judgement, judge, results_subject, testable
+from strata.statistics.levels import LevelFinding, beside
 from strata.statistics.study import StudyResults, gather
 
 BAD_VERDICT_EXIT: Final = 1
@@ -28,7 +29,7 @@ BAD_VERDICT_EXIT: Final = 1
 
 @dataclass(frozen=True)
 class ReadClaims:
-    """Judged claims, with the study or the results that they are of."""
+    """Judged claims, with the study or the results that they are of; ``stated``: the file's content."""
 
     judged: list[Judgement]
     name: str
@@ -36,15 +37,23 @@ class ReadClaims:
     subject: ClaimSubject
     source: Study | StudyResults
     file: Path
+    stated: ClaimsFile
     reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> list[LevelFinding]:
+        """The published levels with the measured values; none of a study without results."""
+        is_measured = isinstance(self.source, StudyResults)
+        return beside(self.stated.levels, self.source, self.subject) if is_measured else []
 
 
 def claims_of_study(file: Path, given: Path | None, scale: float) -> ReadClaims:
     study = load_study(file, catalogue())
     subject = subject_of(study, skipped(study), scale)
     claims_file = given or _existing(file.with_suffix(SUFFIX), str(file))
-    claims = read_claims(claims_file, subject)
-    return ReadClaims(testable(claims, subject), study.name, study.question, subject, study, claims_file)
+    stated = read_claims(claims_file, subject)
+    judged = testable(stated.claims, subject)
+    return ReadClaims(judged, study.name, study.question, subject, study, claims_file, stated)
 
 
 def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
@@ -53,9 +62,10 @@ def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
     snapshot = results.snapshot
     file = given or _existing(_beside(snapshot), str(path))
     subject = results_subject(results, catalogue().workloads)
-    judged = judge(read_claims(file, subject), results, subject)
+    stated = read_claims(file, subject)
+    judged = judge(stated.claims, results, subject, stated.levels)
     reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
-    return ReadClaims(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
+    return ReadClaims(judged, snapshot.name, snapshot.question, subject, results, file, stated, reasons)
 
 
 def _beside(snapshot: StudySnapshot) -> Path:

@@ -36,6 +36,7 @@ _REMARK: Final = ".remark.md"
 class FailOnVerdict(StrEnum):
     REVERSED = "reversed"
     NOT_REPRODUCED = "not-reproduced"
+    OTHER_REGIME = "in-another-regime"
     UNDECIDED = "undecided"
 
 
@@ -85,8 +86,9 @@ def claims(  # noqa: PLR0917  typer makes options of them
     """Judge what is claimed about stacks by results.
 
     A claims file states sentences with the comparisons that they come to. Results judge each: reproduced (the
-    direction, and the ratio as far as intervals can say), direction only, not reproduced, reversed,
-    undecided, not testable. For a study file it says which of its claims a run could judge.
+    direction, and the ratio as far as intervals can say), direction only, not reproduced, reversed, in
+    another regime (the stack that is compared with is far from its published level), undecided, not
+    testable. For a study file it says which of its claims a run could judge.
 
     --what-if varies the study one thing at a time in the lab, on the claim's stacks and workloads: the
     claim's suspects, kernels, states of flash drives, processors, nominal drives, memory, data. Trials and
@@ -121,7 +123,11 @@ def claims(  # noqa: PLR0917  typer makes options of them
         _write_page(read, judged, page)
     else:
         _print(read, judged, as_json=as_json, as_markdown=as_markdown)
-    wanted = {each.value.replace("-", " ") for each in fail_on or []}
+    _conclude(judged, fail_on or [])
+
+
+def _conclude(judged: list[Judgement], fail_on: list[FailOnVerdict]) -> None:
+    wanted = {each.value.replace("-", " ") for each in fail_on}
     if failed := [each for each in judged if each.verdict in wanted]:
         # Printed with --quiet, too: it is why the command fails.
         named = ", ".join(f"{each.claim.id} ({each.verdict})" for each in failed)
@@ -131,17 +137,17 @@ def claims(  # noqa: PLR0917  typer makes options of them
 
 def _print(read: ReadClaims, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
     if as_json:
-        print_json(study=read.name, claims=judged, reasons=read.reasons)
+        print_json(study=read.name, claims=judged, levels=read.levels, reasons=read.reasons)
     elif as_markdown:
-        print_text(markdown_of(shown.claims(judged)))
+        print_text(markdown_of(shown.claims(judged, levels=read.levels)))
     else:
-        stdout().print(Document(shown.claims(judged, read.question, read.reasons)))
+        stdout().print(Document(shown.claims(judged, read.question, read.reasons, read.levels)))
 
 
 def _explain(read: ReadClaims, place: Path, judged: Judgement, scale: float, asked: WhatIfOptions) -> None:
     claims_why.untestable(judged.claim)
     if isinstance(read.source, StudyResults):
-        claims_why.of_results(place, read.source, read.subject, judged, asked)
+        claims_why.of_results(place, read.source, read, judged, asked)
     else:
         claims_why.of_study(read.source, scale, judged, as_json=asked.as_json)
 
@@ -160,6 +166,7 @@ def _write_page(read: ReadClaims, judged: list[Judgement], page: Path) -> None:
         read.source,
         judged,
         read.reasons,
+        read.levels,
         image=drawn.name if chart else "",
         alternative=chart.alternative if chart else "",
         remark=remark.read_text() if remark.is_file() else "",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from strata.actions.claims import ReadClaims
 from strata.actions.vary import experiment_on
 from strata.cli.output import listener, print_json, stdout
 from strata.cli.sensitivity import conclude, seconds_of
@@ -16,7 +17,7 @@ from strata.experiment.candidates import candidates
 from strata.experiment.strategies.what_if import WhatIf
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.reading.claims import Claim, ClaimSubject
+from strata.reading.claims import Claim
 from strata.reading.load import load_study
 from strata.report.document import Document
 from strata.report.findings import proposed, what_if, what_if_sentence
@@ -36,7 +37,7 @@ class WhatIfOptions:
 
 
 def of_results(
-    path: Path, results: StudyResults, subject: ClaimSubject, judged: Judgement, asked: WhatIfOptions
+    path: Path, results: StudyResults, read: ReadClaims, judged: Judgement, asked: WhatIfOptions
 ) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     budget_s = seconds_of(asked.budget, "--budget")
@@ -48,7 +49,9 @@ def of_results(
         )
     source = partial(declared_study, results.snapshot, file=asked.study)
     experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs, listener())
-    found = experiment.answer(WhatIf(judged, results, subject, asked.study, asked.seeds))
+    found = experiment.answer(
+        WhatIf(judged, results, read.subject, asked.study, asked.seeds, read.stated.levels)
+    )
     if asked.as_json:
         print_json(found, claim=judged.claim, sentence=what_if_sentence(found))
     else:

@@ -222,6 +222,44 @@ class Claim(_Table):
         return self
 
 
+class PublishedLevel(_Table):
+    """``[[levels]]``: the value of a metric as it was published, for the stacks that have it."""
+
+    workload: KebabName = Field(..., description="The workload, by its name in the study", examples=["mix"])
+    metric: StrictStr = Field(..., description="The metric", examples=["operations_per_s"])
+    stack: Names = Field(..., description="The stacks: a name or shell pattern, or a list of them")
+    value: Annotated[
+        Range,
+        BeforeValidator(lambda given: [given, given] if isinstance(given, int | float) else given),
+    ] = Field(..., description="The value, or the two ends of its range", examples=[[1676, 1702]])
+    unit: StrictStr = Field(..., description="Its unit, the metric's own", examples=["1/s"])
+    source: Text = Field(..., description="The passage", examples=["fio: 262,144 in 154,046 to 156,416 ms"])
+    factor: Annotated[StrictInt | StrictFloat, Field(gt=1, le=100)] = Field(
+        1.5,
+        description="A measured value that is off by more is in another regime, and so are claims that "
+        "compare with it",
+        examples=[2],
+    )
+
+    def stacks(self, known: Iterable[str]) -> list[str]:
+        return [stack for stack in known if _named(stack, self.stack)]
+
+    def off_by(self, measured: float) -> float:
+        """A measured value over the nearest end of the published range; 1 within it."""
+        low, high = self.value
+        return measured / min(max(measured, low), high)
+
+    def is_met(self, measured: float) -> bool:
+        return 1 / self.factor <= self.off_by(measured) <= self.factor
+
+
+class ClaimsFile(NamedTuple):
+    """The tables of a claims file."""
+
+    claims: list[Claim]
+    levels: list[PublishedLevel]
+
+
 class Yield(NamedTuple):
     """A workload's metrics: as declared, or as found in results; without any they are not known.
 
@@ -291,15 +329,15 @@ def subject_of(full: Study, skipped: Mapping[CellKey, str], scale: float) -> Cla
     return ClaimSubject([*full.stacks], found, skipped, changed, reduced(full, scale))
 
 
-def read_claims(file: FilePath, subject: ClaimSubject) -> list[Claim]:
-    """The claims of a file about these stacks and workloads.
+def read_claims(file: FilePath, subject: ClaimSubject) -> ClaimsFile:
+    """The claims of a file about these stacks and workloads, and the published levels.
 
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
     for name in tables:
-        if name != "claims":
-            found.add((name,), f'unknown key "{name}"', nearest(name, ["claims"]))
+        if name not in ClaimsFile._fields:
+            found.add((name,), f'unknown key "{name}"', nearest(name, ClaimsFile._fields))
     declared = tables.get("claims")
     if not isinstance(declared, list) or not declared:
         found.add(("claims",), "there is no claim", "write [[claims]] with id, claim, source and expect")
@@ -309,8 +347,32 @@ def read_claims(file: FilePath, subject: ClaimSubject) -> list[Claim]:
     for index, each in enumerate(ids):
         if each is not None and each in ids[:index]:
             found.add(("claims", index, "id"), f'"{each}" is the id of several claims', "call one otherwise")
+    levels = _read_levels(tables.get("levels", []), found, subject)
     found.raise_all()
-    return [each for each in claims if each is not None]
+    return ClaimsFile([each for each in claims if each is not None], levels)
+
+
+def _read_levels(declared: object, found: Diagnostics, subject: ClaimSubject) -> list[PublishedLevel]:
+    levels, known = list[PublishedLevel](), set[tuple[str, str, str]]()
+    if not isinstance(declared, list):
+        found.add(("levels",), "this is no list of tables", "write [[levels]]")
+        return []
+    for index, each in enumerate(declared):
+        path: Path = ("levels", index)
+        if isinstance(each, Mapping):
+            found.extend(path, _misnamed(each, subject))
+        level = found.model(PublishedLevel, each, path)
+        if level is None or level.workload not in subject.workloads:
+            continue
+        unit = subject.workloads[level.workload].unit(level.metric)
+        if unit not in {None, level.unit}:
+            found.add((*path, "unit"), f"{level.metric} has another unit", f'write "{unit}"')
+        cells = {(stack, level.workload, level.metric) for stack in level.stacks(subject.stacks)}
+        if twice := sorted(stack for stack, *_ in cells & known):
+            found.add((*path, "stack"), f"{twice[0]} has a level of this metric already", "keep one")
+        known |= cells
+        levels.append(level)
+    return levels
 
 
 def _read(value: object, path: Path, found: Diagnostics, subject: ClaimSubject) -> Claim | None:

@@ -15,6 +15,7 @@ from strata.report.table import Cell, Table, columns
 from strata.report.wording import between, interval_ends
 from strata.statistics.claims import ClaimFinding, Judgement, Verdict
 from strata.statistics.interval import Interval
+from strata.statistics.levels import LevelFinding
 from strata.units import format_share, format_value, times
 from strata.words import counted, listed
 
@@ -23,6 +24,7 @@ TONES: Final[Mapping[Verdict, Tone]] = {
     "direction only": "good",
     "not reproduced": "bad",
     "reversed": "worse",
+    "in another regime": "unusual",
     "undecided": "doubt",
     "not testable": "dim",
     "testable": "",
@@ -109,7 +111,34 @@ def level_text(
     return (Times(level, interval) if is_ratio else Amount(level, unit, interval)).text
 
 
-def claims(judged: Sequence[Judgement], question: str = "", reasons: Mapping[str, str] = {}) -> list[Block]:
+def levels_table(found: Sequence[LevelFinding]) -> Table:
+    rows = []
+    for each in found:
+        level, measured = each.level, each.measured
+        off = "–" if each.off_by is None else times(each.off_by)
+        shown = "–" if measured is None else format_value(measured, level.unit)
+        tone: Tone = TONES["in another regime"] if each.is_met is False else ""
+        rows.append(
+            (
+                Cell(each.stack, tone="strong", remark=f"{name_title(level.metric)}, {level.workload}"),
+                Cell(each.published, remark=level.source),
+                Cell(shown, remark=each.why),
+                Cell(off, tone=tone),
+                each.waited,
+            )
+        )
+    heads = columns("stack", "published", "measured", ("off by", "figure"), "its window")
+    factors = listed(sorted({f"{each.level.factor:g}" for each in found}))
+    note = f"off by more than {factors}: in another regime; busy shares are of the measured window"
+    return Table(heads, rows, "Published levels", note)
+
+
+def claims(
+    judged: Sequence[Judgement],
+    question: str = "",
+    reasons: Mapping[str, str] = {},
+    levels: Sequence[LevelFinding] = (),
+) -> list[Block]:
     """The claims; ``reasons`` has a sentence for claims whose verdict was explained, by their ids."""
     is_judged = any(finding.level is not None for each in judged for finding in each.findings)
     explained = [each.claim.id for each in judged if each.claim.id in reasons]
@@ -117,6 +146,7 @@ def claims(judged: Sequence[Judgement], question: str = "", reasons: Mapping[str
         *([Paragraph(question, "remark")] if question else []),
         Paragraph(counts_sentence(judged), "lead" if question else ""),
         claims_table(judged),
+        *([levels_table(levels)] if levels else []),
         *(Paragraph(f"{name}: {reasons[name]}.") for name in explained),
         *([Paragraph(_LEGEND, "key")] if is_judged and question else []),
     ]

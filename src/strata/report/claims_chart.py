@@ -28,6 +28,7 @@ _COLOURS: Final[Mapping[Verdict, Colour]] = {
     "direction only": STACKS[0],
     "not reproduced": STACKS[1],
     "reversed": STACKS[1],
+    "in another regime": STACKS[5],
     "undecided": STACKS[7],
 }
 

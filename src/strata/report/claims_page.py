@@ -20,6 +20,7 @@ from strata.report.origin import cost_line
 from strata.report.spans import Mono, Text, Toned, escaped, joined, said
 from strata.report.stack import stack_views, study_of, text_tree
 from strata.statistics.claims import Judgement, Verdict, cells_of
+from strata.statistics.levels import LevelFinding
 from strata.statistics.study import StudyResults
 from strata.units import format_share
 from strata.words import counted, listed
@@ -29,6 +30,7 @@ _GROUPS: Final[tuple[tuple[str, tuple[Verdict, ...]], ...]] = (
     ("The direction is right, the size differs", ("direction only",)),
     ("It is not so", ("not reproduced",)),
     ("It is the other way round", ("reversed",)),
+    ("It stands in another regime", ("in another regime",)),
     ("These results do not decide it", ("undecided",)),
     ("It cannot be tested here", ("not testable",)),
 )
@@ -39,6 +41,7 @@ def claims_page(
     results: StudyResults,
     judged: Sequence[Judgement],
     reasons: Mapping[str, str],
+    levels: Sequence[LevelFinding] = (),
     *,
     image: str = "",
     alternative: str = "",
@@ -61,7 +64,7 @@ def claims_page(
         Heading("What to believe today", 2),
         *_believed(results, judged, reasons),
         Heading("The claims", 2),
-        *claims(judged),
+        *claims(judged, levels=levels),
     ]
     drawn = f"## Beside the published figures\n\n![{escaped(alternative)}]({image})" if image else ""
     rest: list[Block] = [
@@ -113,7 +116,7 @@ def _named(judged: Judgement) -> Text:
 
 def _line(judged: Judgement, reason: str) -> Text:
     found = found_words(judged.deciding[0]) if judged.deciding else ""
-    if judged.verdict in {"undecided", "not testable"}:
+    if judged.verdict in {"undecided", "not testable", "in another regime"}:
         found = judged.why
     more = [each for each in (found, reason) if each and judged.verdict != "reproduced"]
     return joined([joined([_named(judged), *more], "; "), "."], "")

@@ -12,21 +12,31 @@ from strata.model.study import reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
 from strata.printable import in_json
-from strata.reading.claims import Claim, ClaimSubject, Expectation, Yield
+from strata.reading.claims import Claim, ClaimSubject, Expectation, PublishedLevel, Yield
 from strata.results.declared import declared_study
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.comparison import Verdict as Compared
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval, half_width
+from strata.statistics.levels import beside
 from strata.statistics.study import StudyResults
 
 Verdict = Literal[
-    "reproduced", "direction only", "not reproduced", "reversed", "undecided", "not testable", "testable"
+    "reproduced",
+    "direction only",
+    "not reproduced",
+    "reversed",
+    "in another regime",
+    "undecided",
+    "not testable",
+    "testable",
 ]
-"""``testable`` is said of a study without results, everything else of results."""
+"""``in another regime``: the stack that is compared with is far from its published level, so that the ratio
+answers another question. ``testable`` is said of a study without results, everything else of results."""
 # The first of these that one of its comparisons has is a claim's, because a claim needs all of them.
 _WEAKEST: Final[tuple[Verdict, ...]] = (
     "reversed",
     "not reproduced",
+    "in another regime",
     "undecided",
     "direction only",
     "reproduced",
@@ -119,12 +129,21 @@ def testable(claims: Sequence[Claim], subject: ClaimSubject) -> list[Judgement]:
     return _judged(claims, subject, of)
 
 
-def judge(claims: Sequence[Claim], results: StudyResults, subject: ClaimSubject) -> list[Judgement]:
+def judge(
+    claims: Sequence[Claim],
+    results: StudyResults,
+    subject: ClaimSubject,
+    levels: Sequence[PublishedLevel] = (),
+) -> list[Judgement]:
+    """Claims judged by results; ``levels`` are the published ones."""
+    regimes = {each.key: each.other_regime for each in beside(levels, results, subject)}
+
     def of(claim: Claim, each: Expectation, stack: str, against: str | None) -> ClaimFinding:
         blank = _of_subject(subject, each, stack, against)
         if blank.verdict == "not testable":
             return blank
-        return _found(results, blank, _compared_with(claim, each, results.stacks))
+        regime = regimes.get((f"{against}", each.other_workload, each.metric), "")
+        return _found(results, blank, _compared_with(claim, each, results.stacks), regime)
 
     return _judged(claims, subject, of)
 
@@ -167,7 +186,7 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def _found(results: StudyResults, blank: ClaimFinding, among: frozenset[str]) -> ClaimFinding:
+def _found(results: StudyResults, blank: ClaimFinding, among: frozenset[str], regime: str) -> ClaimFinding:
     each, blank = blank.expectation, replace(blank, verdict="undecided")
     for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:
@@ -180,17 +199,19 @@ def _found(results: StudyResults, blank: ClaimFinding, among: frozenset[str]) ->
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
     ratio = comparison.ratio
-    verdict, why = _verdict(each, comparison)
+    verdict, why = _verdict(each, comparison, regime)
     return replace(blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval)
 
 
-def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
-    """The verdict on a comparison, and the reason if it says nothing."""
+def _verdict(each: Expectation, comparison: Comparison, regime: str) -> tuple[Verdict, str]:
+    """The verdict on a comparison, and the reason if it says nothing; ``regime``: why it is in another."""
     compared = comparison.verdict
     if compared == "not ranked":
         return "undecided", f"not ranked: {comparison.unranked}"
     if comparison.doubt and compared in {"doubtful", *_UNDECIDED}:
         return "undecided", comparison.doubt
+    if regime:
+        return "in another regime", regime
     if each.ratio is not None:
         return _of_ratio(each.ratio, comparison)
     return _of_direction(each.direction, comparison)

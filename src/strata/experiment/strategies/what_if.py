@@ -14,7 +14,7 @@ from pathlib import Path
 from strata.errors import ResultError
 from strata.experiment.candidates import candidates
 from strata.experiment.experiment import Cells
-from strata.reading.claims import ClaimSubject, Expectation
+from strata.reading.claims import ClaimSubject, Expectation, PublishedLevel
 from strata.results.declared import declared_study
 from strata.results.findings import SEEDS, Compared, Finding, Tried, Variation, identity_of
 from strata.statistics.claims import ClaimFinding, Judgement, cells_of, judge
@@ -30,6 +30,7 @@ class WhatIf:
         subject: The names that the claims of the results may use.
         file: The study's file, if it needs files beside it.
         seeds_max: Of each variation.
+        levels: The published ones.
     """
 
     judgement: Judgement
@@ -37,6 +38,7 @@ class WhatIf:
     subject: ClaimSubject
     file: Path | None = None
     seeds_max: int = SEEDS
+    levels: Sequence[PublishedLevel] = ()
 
     @cached_property
     def _measured(self) -> list[ClaimFinding]:
@@ -86,7 +88,7 @@ class WhatIf:
         wanted = list(map(pair, self._measured))
         # Only comparisons with results: another workload may not have run at all.
         expected = [each for each in claim.expect if any(each == expectation for expectation, *_ in wanted)]
-        [judged] = judge([claim.model_copy(update={"expect": expected})], results, subject)
+        [judged] = judge([claim.model_copy(update={"expect": expected})], results, subject, self.levels)
         judged = replace(judged, findings=[each for each in judged.findings if pair(each) in wanted])
         compared = map(_compared, judged.findings)
         return variation.tried(judged.verdict, judged.why, compared, len(self.cells.seeds))
