@@ -43,8 +43,9 @@ class ReadClaims:
     @property
     def levels(self) -> list[LevelFinding]:
         """The published levels with the measured values; none of a study without results."""
-        is_measured = isinstance(self.source, StudyResults)
-        return beside(self.stated.levels, self.source, self.subject) if is_measured else []
+        if not isinstance(self.source, StudyResults):
+            return []
+        return beside(self.stated.levels, self.source, self.subject)
 
 
 def claims_of_study(file: Path, given: Path | None, scale: float) -> ReadClaims:
