@@ -53,6 +53,19 @@ STRACE = """\
 13 1.035 write(7</elsewhere/x>, ""..., 9) = 9 <0.000001000>
 13 1.036 --- SIGTERM {si_signo=SIGTERM, si_code=SI_USER} ---
 """
+EXPECTED: list[tuple[object, ...]] = [
+    (0, (), "open", 0, 1, "rwc"),
+    (0, (), "pread", 0, 4096, 8192),
+    (0, (), "pwrite", 0, 128, 4096),
+    (1, (2,), "fsync", 0),  # of the child, after the message
+    (0, (), "rename", 1, 3),  # it did not wait for the child's
+    (1, (), "pwrite", 0, 10, 0),  # through the renamed file's handle
+    (0, (5,), "close", 0),  # the last user's end
+    (0, (), "unlink", 3),  # of a process that begins when the other has ended
+    (0, (), "stat", 4),  # what was looked for in vain
+    (0, (), "open", 1, 5, "rw"),  # opened by nobody whom the tracer saw
+    (0, (), "map", 1, 4096, 8192, "w"),
+]
 BEFORE = {".": None, "old": None, "app.db": 20_000, "mapped file": 9000}
 
 
@@ -68,19 +81,8 @@ def test_calls_have_their_files_their_order_and_what_they_waited_for() -> None:
 
     calls, about = recorded(STRACE, names)
 
-    assert [(each.thread, each.after, each.name, *each.words) for each in calls] == [
-        (0, (), "open", 0, 1, "rwc"),
-        (0, (), "pread", 0, 4096, 8192),
-        (0, (), "pwrite", 0, 128, 4096),
-        (1, (2,), "fsync", 0),  # of the child, after the message
-        (0, (), "rename", 1, 3),  # it did not wait for the child's
-        (1, (), "pwrite", 0, 10, 0),  # through the renamed file's handle
-        (0, (5,), "close", 0),  # the last user's end
-        (0, (), "unlink", 3),  # of a process that begins when the other has ended
-        (0, (), "stat", 4),  # what was looked for in vain
-        (0, (), "open", 1, 5, "rw"),  # opened by nobody whom the tracer saw
-        (0, (), "map", 1, 4096, 8192, "w"),
-    ]
+    found = [(each.thread, each.after, each.name, *map(str, each.words)) for each in calls]
+    assert found == [(*each[:3], *map(str, each[3:])) for each in EXPECTED]
     assert [*names.lines()] == [
         *("folder .\n", "file 20000 app.db\n", "folder old\n", "later old/app.db\n", "later none\n"),
         "file 9000 mapped%20file\n",

@@ -20,7 +20,7 @@ from typing import Final
 
 from strata.traces.calls import About, Call, Names
 from strata.traces.strace import EXITED, SystemCall
-from strata.traces.tasks import Before, Descriptors, Handle, TracedTask
+from strata.traces.tasks import Before, Descriptors, Handle, LastCall, TracedTask
 
 _FD: Final = re.compile(r"(\d+)<((?:[^<>]|->)*)>?(\(deleted\))?")
 _PATH: Final = re.compile(r'(?:(AT_FDCWD|\d+)<(/[^<>]*)>, )?"((?:[^"\\]|\\.)*)"')
@@ -66,8 +66,7 @@ class Recorder:
         self._tasks: dict[int, TracedTask] = {}
         self._messages: dict[object, dict[int, int]] = {}
         self._ended: dict[int, dict[int, int]] = {}  # what an ended task knew
-        self._threads: list[tuple[int, int]] = []  # of the recording: the last call, and whose it is
-        self._handles = 0
+        self._threads: list[LastCall] = []  # of the recording
         self._sizes: dict[str, int] = {}
         self._folders = {name for name, size in names.before.items() if size is None}
         self._grown = self._grown_most = 0
@@ -86,11 +85,13 @@ class Recorder:
         order = sorted(range(len(self.calls)), key=lambda at: self.calls[at].begin_ns)
         place = {at: number for number, at in enumerate(order)}
         self.calls = [self.calls[at] for at in order]
-        threads: dict[int, int] = {}
+        threads, opened = dict[int, int](), 0
         for number, each in enumerate(self.calls):
             # A clock that was set back could turn the order.
             each.after = tuple(sorted(place[at] for at in each.after if place[at] < number))
             each.thread = threads.setdefault(each.thread, len(threads))
+            if each.name == "open" and isinstance(handle := each.words[0], Handle):
+                handle.number, opened = opened, opened + 1
             if each.think_ns < 0:  # it knew of no other
                 each.think_ns = each.begin_ns - self.calls[0].begin_ns
         span_ns = max((each.end_ns for each in self.calls), default=0)
@@ -133,33 +134,46 @@ class Recorder:
                         SystemCall(number, "lseek", "", at_ns, at_ns),
                         task,
                         "seek",
-                        handle.number,
+                        handle,
                         opened.position,
                     )
         return task
 
     def _emit(self, call: SystemCall, task: TracedTask, name: str, *words: object) -> None:
+        _learn(task.known, task.process.ended)
         thread = task.thread
-        if thread is None or self._threads[thread][1] != call.task:
+        if thread is None or self._threads[thread].owner != call.task:
             thread = self._thread(task)
-        after = tuple(at for each, at in task.known.items() if each != thread)
+        last = self._threads[thread]
+        after = self._news(task.known, thread, last.known)
         think_ns = -1
         if task.known:
             ended_ns = max(self.calls[at].end_ns for at in task.known.values())
             tracing_ns = self._pause_ns * task.traced + self._call_ns * (task.traced - 1)
             think_ns = max(0, call.begin_ns - ended_ns - tracing_ns)
-        task.known = {thread: len(self.calls)}
+        task.known[thread] = len(self.calls)
         task.thread, task.traced = thread, 0
-        self._threads[thread] = len(self.calls), call.task
+        self._threads[thread] = LastCall(len(self.calls), call.task, dict(task.known))
         self.calls.append(Call(call.begin_ns, call.end_ns, think_ns, thread, after, name, words))
+
+    def _news(self, known: Mapping[int, int], thread: int, before: Mapping[int, int]) -> tuple[int, ...]:
+        """The calls of other threads that neither the last call of its own nor one of these followed."""
+        heard = {other: each.known for other, each in enumerate(self._threads) if known.get(other) == each.at}
+
+        def is_implied(other: int, at: int) -> bool:
+            told = (each.get(other, -1) for through, each in heard.items() if through not in {other, thread})
+            return max(told, default=-1) >= at
+
+        news = ((other, at) for other, at in known.items() if other != thread and before.get(other, -1) < at)
+        return tuple(at for other, at in news if not is_implied(other, at))
 
     def _thread(self, task: TracedTask) -> int:
         """A thread for a task's first call: of an ended task whose last call it knows of, or a new one."""
         for thread, at in task.known.items():
-            last, owner = self._threads[thread]
-            if last == at and owner in self._ended:
+            last = self._threads[thread]
+            if last.at == at and last.owner in self._ended:
                 return thread
-        self._threads.append((0, 0))
+        self._threads.append(LastCall(-1, 0, {}))
         return len(self._threads) - 1
 
     # Whose file it is.
@@ -201,9 +215,8 @@ class Recorder:
         return handle
 
     def _open(self, call: SystemCall, task: TracedTask, name: str, flags: str) -> Handle:
-        handle = Handle(self._handles, name, is_appending="a" in flags)
-        self._handles += 1
-        self._emit(call, task, "open", handle.number, self._names.number(name), flags)
+        handle = Handle(name, is_appending="a" in flags)
+        self._emit(call, task, "open", handle, self._names.number(name), flags)
         if "t" in flags:
             self._resize(name, 0)
         return handle
@@ -219,7 +232,7 @@ class Recorder:
         if handle is not None:
             handle.uses -= 1
             if not handle.uses and is_shown:
-                self._emit(call, task, "close", handle.number)
+                self._emit(call, task, "close", handle)
 
     def _size(self, name: str) -> int:
         return self._sizes.get(name, self._names.before.get(name) or 0)
@@ -283,19 +296,19 @@ class Recorder:
             done = call.result or 0
             kind, size = ("read", asked) if reads else ("write", done)
             if offset is None:
-                self._emit(call, task, kind, handle.number, size)
+                self._emit(call, task, kind, handle, size)
                 if handle.is_appending and not reads:
                     handle.position = self._size(handle.name)
                 offset, handle.position = handle.position, handle.position + done
             else:
-                self._emit(call, task, f"p{kind}", handle.number, size, offset)
+                self._emit(call, task, f"p{kind}", handle, size, offset)
             if not reads:
                 self._grow(handle.name, offset + done)
 
     def _on_seek(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed and (handle := self._file(call, task)) is not None:
             handle.position = call.result or 0
-            self._emit(call, task, "seek", handle.number, handle.position)
+            self._emit(call, task, "seek", handle, handle.position)
 
     def _on_file(self, call: SystemCall, task: TracedTask) -> None:
         """Calls of one file, with numbers or words that have a number."""
@@ -316,36 +329,36 @@ class Recorder:
         elif name == "fadvise":
             advice = rest[2].removeprefix("POSIX_FADV_")
             words = [int(rest[0]), int(rest[1]), _ADVICE.index(advice) if advice in _ADVICE else 0]
-        self._emit(call, task, name, handle.number, *words)
+        self._emit(call, task, name, handle, *words)
 
     def _on_truncate(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed and (name := self._path(call, task)) is not None:
             handle = self._open(call, task, name, "w")
             size = int(call.arguments.rpartition(", ")[2])
-            self._emit(call, task, "truncate", handle.number, size)
-            self._emit(call, task, "close", handle.number)
+            self._emit(call, task, "truncate", handle, size)
+            self._emit(call, task, "close", handle)
             self._resize(name, size)
 
     def _on_list(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed and (handle := self._file(call, task)) is not None:
             self._names.list(handle.name)
-            self._emit(call, task, "list", handle.number)
+            self._emit(call, task, "list", handle)
 
     def _on_copy(self, call: SystemCall, task: TracedTask) -> None:
         first, second = self._file(call, task), self._file(call, task, 1)
         if call.is_failed:
             return
         if call.name == "copy_file_range" and first and second:
-            self._emit(call, task, "copy", first.number, second.number, call.result)
+            self._emit(call, task, "copy", first, second, call.result)
             second.position += call.result or 0
             self._grow(second.name, second.position)
             return
         if call.name == "sendfile":  # to the first, from the second
             first, second = second, first
         if first is not None:
-            self._emit(call, task, "read", first.number, call.result)
+            self._emit(call, task, "read", first, call.result)
         if second is not None:
-            self._emit(call, task, "write", second.number, call.result)
+            self._emit(call, task, "write", second, call.result)
 
     def _on_map(self, call: SystemCall, task: TracedTask) -> None:
         if call.is_failed or (handle := self._file(call, task)) is None:
@@ -353,7 +366,7 @@ class Recorder:
         _, size, access, how, _, offset = call.arguments.split(", ")[:6]
         writes = "PROT_WRITE" in access and "MAP_SHARED" in how
         self.unseen["shared_mapping" if writes else "mapping"] += 1
-        self._emit(call, task, "map", handle.number, int(offset, 0), int(size, 0), "w" if writes else "r")
+        self._emit(call, task, "map", handle, int(offset, 0), int(size, 0), "w" if writes else "r")
 
     def _on_look(self, call: SystemCall, task: TracedTask) -> None:
         if (name := self._path(call, task)) is not None:
@@ -481,6 +494,8 @@ class Recorder:
             for descriptor in sorted(task.process.handles):
                 self._release(call, task, descriptor)
         self._ended[call.task] = dict(task.known)
+        # Who joins a thread that has ended need not ask the kernel.
+        _learn(task.process.ended, task.known)
         self._messages["futex", task.woken, None] = dict(task.known)
 
     def _on_folder(self, call: SystemCall, task: TracedTask) -> None:

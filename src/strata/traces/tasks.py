@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Handle:
-    """An opened file, which several descriptors may share."""
+    """An opened file, which several descriptors may share; calls name it by its ``number``, given at last."""
 
-    number: int
     name: str
+    number: int = -1
     position: int = 0
     is_appending: bool = False
     uses: int = 0
     earlier: set[str] = field(default_factory=set)
     """Names from before a rename, which a call that had begun by then still shows."""
+
+    def __str__(self) -> str:
+        return str(self.number)
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Descriptors:
     handles: dict[int, Handle] = field(default_factory=dict)
     closed_by_exec: set[int] = field(default_factory=set)
     tasks: int = 1
+    ended: dict[int, int] = field(default_factory=dict)  # what its ended tasks knew
 
 
 @dataclass(slots=True)
@@ -40,6 +44,15 @@ class TracedTask:
     """Calls since the last one of the recording: each took the tracer's time."""
     woken: str = ""
     """The futex that its end wakes: who joins a thread waits there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastCall:
+    """The last call of a thread of the recording: whose it was, and what its task knew."""
+
+    at: int
+    owner: int
+    known: Mapping[int, int]
 
 
 @dataclass(frozen=True)
