@@ -95,6 +95,9 @@ class RecordingDisplay(Display):
     def abandoned(self, trial: Trial) -> None:
         self.events.append(f"abandoned {trial.id}")
 
+    def at_once(self, workers: int) -> None:
+        """It changes with the machines."""
+
     def given_up(self, cell: CellKey, why: str) -> None:
         self.events.append(f"given up {cell}")
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from execution_factory import TRIALS, RecordingDisplay, fake_runner, identity_of, run_tiny, study_in
 
 from strata.errors import LabError, StrataError, StudyError, ToolError
-from strata.execution.cluster import connection, worker
+from strata.execution.cluster import connection, pool, worker
 from strata.execution.cluster.connection import Cluster
+from strata.execution.pool import ClusterNow
 from strata.experiment.run import RunSummary, run_study
+from strata.plan.model import Trial
+from strata.results.record import ResultRecord
 from strata.results.records import RecordStore
-from strata.results.store import ResultsFolder
+from strata.results.store import CLUSTER_NAME, ResultsFolder
 from strata.runners.fake import FakeRunner
+from strata.serve.watch import WatchedFolder
 
 _HERE = """\
 cluster = "distributed.LocalCluster"
@@ -41,6 +46,18 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     found.close()
 
 
+@dataclass
+class _Watching(RecordingDisplay):
+    """Looks into the results folder at every finished trial, as `strata serve` does."""
+
+    folder: Path = Path()
+    seen: list[ClusterNow | None] = field(default_factory=list)
+
+    def finished(self, trial: Trial, record: ResultRecord) -> None:
+        super().finished(trial, record)
+        self.seen.append(WatchedFolder(self.folder).cluster())
+
+
 def _run(folder: Path, cluster: Cluster, runner: FakeRunner, display: RecordingDisplay) -> RunSummary:
     return run_study(study_in(folder), folder / "results", runner, display, jobs=cluster)
 
@@ -56,7 +73,7 @@ def _records(results: Path) -> dict[str, list[str]]:
 
 def test_a_cluster_gives_the_records_of_a_serial_run(tmp_path: Path, cluster: Cluster) -> None:
     behaviours = {"xfs__mix__s2": "fail", "ext4__mix__s1": "die"}
-    display = RecordingDisplay()
+    display = _Watching(folder=tmp_path / "results")
 
     summary = _run(tmp_path, cluster, fake_runner(**behaviours), display)
 
@@ -69,6 +86,10 @@ def test_a_cluster_gives_the_records_of_a_serial_run(tmp_path: Path, cluster: Cl
         assert {path.name for path in attempt.iterdir()} == {path.name for path in there.iterdir()}
     assert RecordStore(tmp_path / "cache" / "records").identities() == [], "they were taken"
     assert sum(event.startswith("finished") for event in display.events) == len(TRIALS)
+    (tally,) = summary.machines.values()
+    assert (tally.finished, tally.failed, tally.left_out) == (len(TRIALS), 2, "")
+    assert {now.labs for now in display.seen if now} == {2}, "it is watched while it runs"
+    assert not (tmp_path / "results" / CLUSTER_NAME).exists()
 
 
 def test_a_record_that_no_client_took_is_not_measured_again(tmp_path: Path, cluster: Cluster) -> None:
@@ -76,12 +97,17 @@ def test_a_record_that_no_client_took_is_not_measured_again(tmp_path: Path, clus
     first.mkdir()
     run_tiny(first, fake_runner())
     identity = identity_of("ext4.mix.s1")
-    shutil.copytree(first / "results" / "records" / identity, tmp_path / "cache" / "records" / identity)
+    held = first / "results" / "records" / identity, tmp_path / "cache" / "records" / identity
     died = fake_runner(ext4__mix__s1="die")  # if it were measured again
 
-    summary = _run(tmp_path, cluster, died, RecordingDisplay())
+    study, results = study_in(tmp_path), tmp_path / "results"
+    shutil.copytree(*held)
+    summary = run_study(study, results, died, RecordingDisplay(), jobs=cluster)
+    shutil.copytree(*held)
+    again = run_study(study, tmp_path / "again", died, RecordingDisplay(), jobs=cluster, fresh=True)
 
     assert set(summary.valid) == TRIALS
+    assert [str(key) for key in again.invalid] == ["ext4.mix.s1"], "--fresh measures it"
 
 
 def test_a_worker_of_another_strata_is_left_out(
@@ -92,6 +118,20 @@ def test_a_worker_of_another_strata_is_left_out(
 
     with pytest.raises(LabError, match=r"no worker can run a trial: .*it has Strata 0\.0\.9"):
         _run(tmp_path, cluster, fake_runner(), RecordingDisplay())
+
+
+def test_a_cluster_without_workers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_LOOK_S", 0.3)
+    file = tmp_path / "empty.toml"
+    none = _HERE.replace("n_workers = 1", "n_workers = 0").replace("workers = 1\n", "")
+    file.write_text(f'wait = "1s"\n{none}')
+    empty = Cluster(str(file))
+
+    with pytest.raises(LabError, match="no worker came within 1 s"):
+        _run(tmp_path, empty, fake_runner(), display := RecordingDisplay())
+
+    empty.close()
+    assert sum("waiting for one" in event for event in display.events) == 1
 
 
 def test_what_is_no_cluster_is_refused_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

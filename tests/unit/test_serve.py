@@ -12,11 +12,13 @@ from unittest.mock import Mock
 
 import pytest
 from execution_factory import fake_runner, study_in
+from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
 from made_results import made_results, trial_key
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
+from strata.execution.pool import ClusterNow, MachineTally
 from strata.execution.schedule import plan_study
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
@@ -25,7 +27,8 @@ from strata.report.report import Report
 from strata.results import records
 from strata.results.reading import read_record
 from strata.results.records import Attempt
-from strata.results.store import ResultsFolder
+from strata.results.store import CLUSTER_NAME, ResultsFolder
+from strata.runners.base import Progress
 from strata.serve import pages as pages_module
 from strata.serve.app import application
 from strata.serve.watch import StudyNow, Watch, find_watches
@@ -161,6 +164,22 @@ def test_what_is_written_while_a_run_holds_the_folder_is_running(folder: Path, t
     assert now.running
     assert now.left
     assert not look(folder).running
+
+
+def test_a_run_on_a_cluster_shows_its_trials_its_machines_and_their_failures(folder: Path) -> None:
+    shutil.rmtree(attempt_of(folder).path)
+    machines = {"node1": MachineTally(finished=7), "node2": MachineTally(left_out="its disk is full")}
+    now = ClusterNow(40, "http://10.0.0.1:8787/status", {FIRST: Progress("measure", "measure", 5)}, machines)
+    (folder / CLUSTER_NAME).write_bytes(TypeAdapter(ClusterNow).dump_json(now))
+
+    with ResultsFolder(folder).lock():
+        page = client_of(folder).get("/study/made/").text
+        (running,) = look(folder).of("running")
+
+    assert (running.id, running.step, running.done_ns) == (FIRST, "measure", 5)
+    for shown in ("40 at once", 'href="http://10.0.0.1:8787/status"', "7 trials done", "its disk is full"):
+        assert shown in page
+    assert "at once" not in client_of(folder).get("/study/made/").text, "the run has ended"
 
 
 @pytest.mark.parametrize("content", ['{"trial": {"study"', "", '{"result_version": 99}'])

@@ -98,8 +98,8 @@ def run(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata run studies/quickstart.toml
-        strata run studies/quickstart.toml --trial 'ext4.*'
         strata run studies/quickstart.toml --store ssh://host/srv/strata
+        strata run studies/quickstart.toml --cluster tcp://10.0.0.1:8786
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
@@ -182,6 +182,8 @@ def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None
         console.print(Text(f"{cell}: skipped: {why}", style="yellow"), soft_wrap=True)
     _print_precision(console, study, summary)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
+    if summary.machines:
+        parts[0] += f" on {counted(sum(not each.left_out for each in summary.machines.values()), 'machine')}"
     if folder.store.shared is not None:
         parts.append(f"{summary.from_store} taken from {folder.store.shared.url}")
     kept = "skipped, as their results are there already (--fresh runs them again)"
@@ -192,6 +194,9 @@ def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None
     counts = ((summary.kept, kept), (summary.invalid, "failed"), (summary.unrun, "not run"))
     parts += [f"{len(several)} {what}" for several, what in counts if several]
     console.print(Text(f"{'; '.join(parts)}. Results: {place}"), soft_wrap=True)
+    for name, tally in summary.machines.items():
+        if tally.trouble:
+            errors.print(Text(f"{name}: {tally.trouble}", style="yellow"), soft_wrap=True)
     if summary.signal_number is not None:
         errors.print(Text(f"Interrupted; go on with: {command}"), soft_wrap=True)
     elif summary.invalid:

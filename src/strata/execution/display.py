@@ -158,6 +158,11 @@ class Display:
         with self.lock:
             self.tally.running.pop(trial.id, None)
 
+    def at_once(self, workers: int) -> None:
+        """From now on this many trials run at once."""
+        with self.lock:
+            self.tally.workers = workers
+
     def given_up(self, cell: CellKey, why: str) -> None:
         """The cell's trials that have not begun will not be run."""
         with self.lock:

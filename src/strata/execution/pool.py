@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from strata.model.workload import loads_of
 from strata.plan.model import Plan, Trial
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Progress, Runner
+from strata.words import counted
 
 # The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
@@ -69,6 +70,8 @@ class Follower(Protocol):
 
     def abandoned(self, trial: Trial) -> None: ...
 
+    def at_once(self, workers: int) -> None: ...
+
     def say(self, text: str) -> None: ...
 
 
@@ -85,6 +88,10 @@ class Work(ABC, Generic[_Item, _Found]):
     @abstractmethod
     def lost(self, item: _Item, site: WorkSite, error: RunError) -> _Found:
         """The finding where no machine could work on an item to its end."""
+
+    def is_failure(self, found: _Found) -> bool:
+        """Whether a finding is that of an item that failed, which counts against its machine."""
+        return False
 
     @abstractmethod
     def plans(self, item: _Item) -> Iterable[Plan]:
@@ -107,7 +114,38 @@ class Work(ABC, Generic[_Item, _Found]):
         return None
 
 
+@dataclass
+class MachineTally:
+    """What a machine of a cluster did in a run, and why it was left out, if it was."""
+
+    finished: int = 0
+    failed: int = 0  # of the finished ones
+    workers_lost: int = 0
+    left_out: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """``2 of its 41 trials failed; it lost 1 worker; left out: its disk is full``; empty for none."""
+        parts = [f"{self.failed} of its {counted(self.finished, 'trial')} failed"] if self.failed else []
+        parts += [f"it lost {counted(self.workers_lost, 'worker')}"] if self.workers_lost else []
+        return "; ".join([*parts, f"left out: {self.left_out}"] if self.left_out else parts)
+
+
+@dataclass(frozen=True)
+class ClusterNow:
+    """A cluster at work, as `CLUSTER_NAME` has it; ``running`` are the trials that workers report on."""
+
+    labs: int
+    dashboard: str | None
+    running: dict[str, Progress]
+    machines: dict[str, MachineTally]
+
+
 class Pool(Protocol):
+    @property
+    def machines(self) -> Mapping[str, MachineTally]:
+        """What each machine of a cluster did, by its name; nothing of this one."""
+
     @property
     def labs(self) -> int:
         """How many items are worked on at once."""
@@ -160,6 +198,7 @@ class LocalPool:
 
     cpus: Sequence[int | None]
     site: WorkSite
+    machines: Mapping[str, MachineTally] = field(default_factory=dict)
 
     @property
     def labs(self) -> int:

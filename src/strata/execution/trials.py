@@ -51,16 +51,18 @@ class TrialWork(Work[PlannedTrial, MeasuredTrial]):
     Attributes:
         retries: The most times that a disturbed trial is measured again.
         disturbed: The number of disturbed attempts at each trial before.
+        fresh: Whether a trial is measured that an earlier run has left finished on another machine.
     """
 
     study: Study
     retries: int
     disturbed: Mapping[TrialKey, int]
+    fresh: bool = False
 
     def __call__(self, item: PlannedTrial, site: WorkSite) -> MeasuredTrial:
         """Measure a trial, and again while it is disturbed: at once, so that its block stays together."""
         trial, of = item.plan.trial, self.retries + 1
-        if site.is_away and (left := _left(item, site)) is not None:
+        if site.is_away and not self.fresh and (left := _left(item, site)) is not None:
             return left
         done = self._attempt(item, site)
         for number in range(self.disturbed.get(item.key, 0) + 2, of + 1):
@@ -77,6 +79,9 @@ class TrialWork(Work[PlannedTrial, MeasuredTrial]):
 
     def lost(self, item: PlannedTrial, site: WorkSite, error: RunError) -> MeasuredTrial:
         return self._attempt(item, site, error)
+
+    def is_failure(self, found: MeasuredTrial) -> bool:
+        return not found.record.validity.valid
 
     def plans(self, item: PlannedTrial) -> tuple[Plan]:
         return (item.plan,)
@@ -171,7 +176,7 @@ class TrialRun:
     """The trials of one run, and their outcomes.
 
     Attributes:
-        retries: The most times that a disturbed trial is measured again.
+        retries, fresh: See `TrialWork`.
         invalid: Each failed trial with the reasons.
         given_up: The cells whose further seeds are not run, with the failure that two trials had.
         prepared: Of a study that prepares once: the trials that prepared their disks.
@@ -181,6 +186,7 @@ class TrialRun:
     display: Display
     stop: Stop
     retries: int
+    fresh: bool = False
     valid: list[TrialKey] = field(default_factory=list)
     invalid: dict[TrialKey, tuple[str, ...]] = field(default_factory=dict)
     given_up: dict[CellKey, str] = field(default_factory=dict)
@@ -204,7 +210,7 @@ class TrialRun:
         self.display.begin(trials, len(schedule.kept) + len(self.done), labs)
         try:
             with suppress(Cancelled):  # the same command continues
-                work = TrialWork(schedule.study, self.retries, schedule.disturbed)
+                work = TrialWork(schedule.study, self.retries, schedule.disturbed, self.fresh)
                 pool.run(work, waiting, self.stop, self._take, self._is_wanted)
         except OSError as error:
             raise refused(error, "go on", kind=RunError) from error

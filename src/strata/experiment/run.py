@@ -14,7 +14,7 @@ from pathlib import Path
 
 from strata.errors import RunError
 from strata.execution.display import Display
-from strata.execution.pool import Labs, LocalPool, lab_bytes, pool_of, stopped_by_signals
+from strata.execution.pool import Labs, LocalPool, MachineTally, Pool, lab_bytes, pool_of, stopped_by_signals
 from strata.execution.schedule import (
     RETRIES,
     ChosenTrials,
@@ -38,7 +38,7 @@ from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.printable import in_json
 from strata.results.record import Fingerprint
-from strata.results.store import ResultsFolder
+from strata.results.store import CLUSTER_NAME, ResultsFolder
 from strata.runners.base import Runner
 from strata.statistics.study import gather
 
@@ -63,6 +63,8 @@ class RunSummary:
     found_prepared: int = 0
     # The kept trials that the shared store had.
     from_store: int = 0
+    # What each machine of a cluster did.
+    machines: Mapping[str, MachineTally] = field(default_factory=dict)
 
     @property
     @in_json
@@ -101,14 +103,16 @@ def run_study(
     chosen = chosen_trials(with_all_seeds(study), only, shard)  # before a folder is made, in case of an error
     rounds = _Rounds(folder, runner, chosen, only, fresh, retries, command)
     with folder.lock():
+        (folder.path / CLUSTER_NAME).unlink(missing_ok=True)  # a killed run's
         schedule = rounds.first(study)
         if not any(trial in chosen for trial in schedule.snapshot.trials) and not schedule.skipped:
             chosen_trials(schedule.study, only)  # refuses a seed that could have been added, but was not
         for identity in schedule.snapshot.trials.values():
             folder.store.discard_unfinished(identity)
         with stopped_by_signals() as stop:
-            run = TrialRun(folder.store, display, stop, retries)
-            schedule = _run_rounds(schedule, rounds, run, jobs)
+            run = TrialRun(folder.store, display, stop, retries, fresh)
+            pool = pool_of(jobs, runner, folder, display, lab_bytes(schedule.study))
+            schedule = _run_rounds(schedule, rounds, run, pool)
         return RunSummary(
             kept=schedule.kept,
             valid=tuple(run.valid),
@@ -123,15 +127,15 @@ def run_study(
             prepared=run.prepared,
             found_prepared=run.found_prepared,
             from_store=0 if (shared := folder.store.shared) is None else len(shared.found),
+            machines=pool.machines,
         )
 
 
-def _run_rounds(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: Labs) -> Schedule:
+def _run_rounds(schedule: Schedule, rounds: _Rounds, run: TrialRun, pool: Pool) -> Schedule:
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         plans = [each.plan for each in {each.key.cell: each for each in schedule.to_run}.values()]
         rounds.runner.check(plans)  # a cell's plans need the same
-        pool = pool_of(jobs, rounds.runner, rounds.folder, run.display, lab_bytes(schedule.study))
         if isinstance(pool, LocalPool):
             provide_descriptors(pool.labs, max((len(each.devices) for each in plans), default=0))
         run.work(schedule, pool)

@@ -34,9 +34,11 @@ from strata.results.shared import SharedStore
 from strata.words import counted
 from strata.working import working
 
+CLUSTER_NAME: Final = ".cluster.json"
+"""While a cluster is at work: its state, for those who watch the folder (`strata.execution.pool`)."""
 _RECORDS: Final = "records"
 _OWN_NAMES: Final = (
-    *(".lock", ".journal", "study.json", _RECORDS, "query", "capabilities"),
+    *(".lock", CLUSTER_NAME, ".journal", "study.json", _RECORDS, "query", "capabilities"),
     *("variations", "findings.json"),
 )
 
@@ -57,7 +59,7 @@ def refuse_unsafe(folder: Path) -> None:
 
 # A run and `strata capabilities` may write these before study.json, or be killed while they do.
 _FIRST_NAMES: Final = (
-    *(".lock", "findings.json", "capabilities"),
+    *(".lock", CLUSTER_NAME, "findings.json", "capabilities"),
     *(temporary_name("study.json"), temporary_name("findings.json")),
 )
 

@@ -18,17 +18,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast
+from strata.execution.pool import ClusterNow
 from strata.files import explained, read_plain
 from strata.model.metric import headlines
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.results.record import StudySnapshot
 from strata.results.records import Attempt
-from strata.results.store import Reading, ResultsFolder
+from strata.results.store import CLUSTER_NAME, Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.words import grouped, time_left
 
@@ -64,6 +65,7 @@ class StudyNow:
     virtual: bool = True
     running: bool = False  # whether `strata run` is at work in the folder
     left: str = ""  # the time left in words, if known
+    cluster: ClusterNow | None = None  # the run's, if it has one
     precision: tuple[str, ...] = ()  # the added seeds, and the cells that have not converged, a sentence each
     stacks: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
@@ -132,6 +134,12 @@ class WatchedFolder(ResultsFolder):
             if holder
         )
 
+    def cluster(self) -> ClusterNow | None:
+        """The cluster of the run that is at work."""
+        with suppress(OSError, ValueError):
+            return TypeAdapter(ClusterNow).validate_json(read_plain(self.path / CLUSTER_NAME))
+        return None
+
 
 @dataclass
 class Watch:
@@ -161,6 +169,7 @@ class Watch:
         try:
             snapshot = self.folder.study()
             running = self.folder.is_being_run()
+            cluster = self.folder.cluster() if running else None
             # Before the readings: a result that arrives meanwhile must change the version at the next poll.
             stamps = [_stamp(self.folder.store.attempts(each)) for each in snapshot.trials.values()]
             forecast, trials = Forecast(), []
@@ -168,9 +177,13 @@ class Watch:
                 reading = self.folder.read_trial(trial, sha256)
                 if reading.record is not None:
                     forecast.learn(reading.record)
-                trials.append(self._trial(reading, running=running))
+                now = self._trial(reading, running=running)
+                if cluster and now.state == "left" and (away := cluster.running.get(now.id)):
+                    now = replace(now, state="running", step=away.step, done_ns=away.trial_ns)
+                trials.append(now)
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
+        left_s = _left_s(trials, forecast, cluster) if running else None
         sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
         trials = [
             replace(each, expected_ns=forecast.expected_ns(each)) if each.state == "running" else each
@@ -184,7 +197,8 @@ class Watch:
             version=sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16],
             virtual=snapshot.time_domain == "virtual",
             running=running,
-            left=time_left(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
+            left=time_left(self._countdown.left_s(left_s, at)),
+            cluster=cluster,
             precision=tuple(precision_notes(snapshot)),
             stacks=tuple(snapshot.stacks),
             workloads=tuple(snapshot.workloads),
@@ -224,11 +238,11 @@ class Watch:
 _NO_PLAN: Final[Any] = SimpleNamespace(steps=())  # for an `EventTail` whose plan is not written yet
 
 
-def _left_s(trials: list[TrialNow], forecast: Forecast) -> float | None:
+def _left_s(trials: list[TrialNow], forecast: Forecast, cluster: ClusterNow | None) -> float | None:
     """Real seconds until the run is done, at the present number of parallel trials."""
     running = [(each, float(each.done_ns)) for each in trials if each.state == "running"]
     waiting = [each for each in trials if each.state in {"left", "interrupted", "damaged"}]
-    return forecast.study_left_s(running, waiting, max(1, len(running)))
+    return forecast.study_left_s(running, waiting, cluster.labs if cluster else max(1, len(running)))
 
 
 def find_watches(

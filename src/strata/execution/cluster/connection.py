@@ -19,6 +19,7 @@ from strata.errors import LabError, StudyError, ToolError
 from strata.execution.pool import Follower, Pool, WorkSite
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
+from strata.units import NS_PER_S, parse_duration
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,7 +28,9 @@ _LOCAL: Final = re.compile(r"local:([1-9]\d{0,3})")
 _ADDRESS: Final = re.compile(r"((tcp|tls|ws|wss)://)?[\w.\-\[\]:]+:\d{1,5}")
 _LOOPBACK: Final = "127.0.0.1"
 _TIMEOUT_S: Final = 10
-_KEYS: Final = {"address", "cluster", "workers", "arguments", "security"}
+_WAIT: Final = "10m"
+"""The time without a worker after which a run ends, unless the TOML states another one."""
+_KEYS: Final = {"address", "cluster", "workers", "arguments", "security", "wait"}
 _CLASS: Final = re.compile(r"((?:dask_|distributed)[\w.]*)\.(\w+)")
 _FORMS: Final = "write local:N, an address such as tcp://host:8786, or a file: a scheduler's, or a TOML"
 
@@ -42,6 +45,7 @@ class Cluster:
     where: str
     _client: Client | None = None
     _announced: bool = False
+    _wait_s: float = 0.0
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def __str__(self) -> str:
@@ -64,9 +68,8 @@ class Cluster:
         self._announced = True
         from strata.execution.cluster.pool import ClusterPool  # noqa: PLC0415  it needs Dask
 
-        return ClusterPool(
-            client, self.where, WorkSite(runner, folder, display, threading.Event()), each_bytes
-        )
+        site = WorkSite(runner, folder, display, threading.Event())
+        return ClusterPool(client, self.where, site, each_bytes, self._wait_s, self.dashboard)
 
     @property
     def client(self) -> Client:
@@ -83,7 +86,12 @@ class Cluster:
             for name in [each for each in logging.root.manager.loggerDict if each.startswith("distributed")]:
                 logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is said by Strata
             atexit.register(self.close)
-            self._client = self._connected(self._stated())
+            stated = self._stated()
+            try:
+                self._wait_s = parse_duration(stated.get("wait", _WAIT)) / NS_PER_S
+            except ValueError as error:
+                raise StudyError(str(error), place=f"{self.where}: wait", remedy=_FORMS) from error
+            self._client = self._connected(stated)
         return self._client
 
     @property

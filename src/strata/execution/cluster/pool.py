@@ -8,17 +8,19 @@ fault of one of the two.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from distributed import Client, Future, KilledWorker
+from pydantic import TypeAdapter
+from tornado.ioloop import IOLoop
 
 from strata.errors import LabError, RunError
 from strata.execution.cluster.worker import (
@@ -36,16 +38,20 @@ from strata.execution.cluster.worker import (
     this_strata,
     work_on,
 )
-from strata.execution.pool import Stop, Work, WorkSite
+from strata.execution.pool import ClusterNow, MachineTally, Stop, Work, WorkSite
+from strata.files import write_durably
 from strata.lab.travel import LabPart, lab_parts_of, packed
 from strata.model.consent import consent
 from strata.plan.model import Trial
+from strata.results.store import CLUSTER_NAME
 from strata.runners.base import Cancelled, Progress
 from strata.runners.lab import LabRunner
+from strata.units import NS_PER_S, format_duration
 from strata.words import counted
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
+_FETCHED: Final = 16  # findings that are fetched and not taken yet: each may have a trace of many MiB
 _WAITING_FOR_EACH: Final = 2  # items beside each that runs, so that no worker waits for the client
 Handle = Future[Any]
 _Item = TypeVar("_Item")
@@ -82,24 +88,29 @@ class ClusterPool:
     """Workers of a cluster as a pool.
 
     Attributes:
-        left_out: The machines that cannot run a trial, with the reason.
+        wait_s: The time without a worker after which the run ends.
     """
 
     client: Client
     address: str
     site: WorkSite
     lab_bytes: int
-    left_out: dict[WorkerMachine, str] = field(default_factory=dict)
+    wait_s: float
+    dashboard: str | None = None
+    machines: dict[str, MachineTally] = field(default_factory=dict)
     _fit: dict[str, Enlisted] = field(default_factory=dict)  # by a worker's address
     _seen: set[str] = field(default_factory=set)
     _flying: dict[Handle, _Flight] = field(default_factory=dict)
-    _landed: SimpleQueue[Handle] = field(default_factory=SimpleQueue)
+    _landed: SimpleQueue[tuple[Handle, Returned | Exception | None]] = field(default_factory=SimpleQueue)
+    _fetched: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_FETCHED))
     _held: dict[str, str] = field(default_factory=dict)  # the worker that has a finished trial, by identity
     _blocks: dict[str, WorkerMachine] = field(default_factory=dict)
-    _started: set[str] = field(default_factory=set)
+    _running: dict[str, Progress | None] = field(default_factory=dict)  # None: it has ended
     _chunks: dict[LabPart, list[Handle]] = field(default_factory=dict)
     _taken: list[str] = field(default_factory=list)
     _looked_s: float = 0.0
+    _alone_since_s: float | None = None  # without a worker
+    _said: bool = False
     _reports: SimpleQueue[dict[str, Any]] = field(default_factory=SimpleQueue)
 
     @property
@@ -126,6 +137,7 @@ class ClusterPool:
             return
         order = self._make_order(work, items)
         run = _Run(order, work, deque(items), finished, wanted)
+        self._fit, self._seen, self._looked_s = {}, set(), 0.0  # of an earlier run
         self.client.subscribe_topic(order.run, lambda event: self._reports.put(event[1]))
         try:
             while run.waiting or self._flying:
@@ -135,7 +147,7 @@ class ClusterPool:
                 self._hand_out(run)
                 self._pass_reports_on()
                 with suppress(Empty):
-                    self._land(self._landed.get(timeout=_POLL_S), run)
+                    self._land(*self._landed.get(timeout=_POLL_S), run)
         finally:
             self._end(order.run)
 
@@ -159,20 +171,50 @@ class ClusterPool:
         present = set(self._present())
         for address in self._fit.keys() - present:
             machine = self._fit.pop(address).machine
+            self._tally(machine).workers_lost += 1
             self.site.display.say(f"worker {address} of {machine} is gone; its trials are run elsewhere")
+        self._seen &= present  # another worker may come at an address
         self._enlist(present - self._seen, run.order)
         for future, flight in list(self._flying.items()):
             if not flight.workers & (present if flight.part else self._fit.keys()):
                 self._flying.pop(future).give_back(run.waiting)
                 future.cancel()
-        if self._seen >= present and not self._fit and self.left_out and not self._flying:
-            said = "; ".join(f"{machine}: {why}" for machine, why in self.left_out.items())
-            raise LabError(f"no worker can run a trial: {said}", place=self.address)
-        if not present:
-            self.site.display.say(f"{self.address} has no worker yet; waiting for one")
+        left_out = [f"{name}: {each.left_out}" for name, each in self.machines.items() if each.left_out]
+        if self._seen >= present and not self._fit and left_out and not self._flying:
+            raise LabError(f"no worker can run a trial: {'; '.join(left_out)}", place=self.address)
+        self._wait(now_s, alone=not present)
+        self._show()
         if self._taken:
             self.client.run(forget, self._taken, workers=[*self._fit], wait=False, on_error="ignore")
             self._taken = []
+
+    def _wait(self, now_s: float, *, alone: bool) -> None:
+        """Wait for a worker: say so at the second look, and give up in the end."""
+        if not alone:
+            self._alone_since_s, self._said = None, False
+            return
+        since_s = self._alone_since_s = self._alone_since_s or now_s
+        limit = format_duration(self.wait_s * NS_PER_S)
+        if now_s - since_s >= self.wait_s:
+            raise LabError(
+                f"no worker came within {limit}; every finished trial is kept",
+                place=self.address,
+                remedy='start one with `dask worker`; a TOML of the cluster may say for example wait = "2h"',
+            )
+        if now_s > since_s and not self._said:
+            self._said = True
+            self.site.display.say(f"{self.address} has no worker; waiting for one, {limit} at most")
+
+    def _show(self) -> None:
+        """State how it goes, also for those who watch the results folder."""
+        labs = max(1, sum(each.labs for each in self._fit.values()))
+        self.site.display.at_once(labs)
+        running = {name: each for name, each in self._running.items() if each is not None}
+        now = ClusterNow(labs, self.dashboard, running, self.machines)
+        write_durably(self.site.folder.path / CLUSTER_NAME, TypeAdapter(ClusterNow).dump_json(now))
+
+    def _tally(self, machine: WorkerMachine) -> MachineTally:
+        return self.machines.setdefault(str(machine), MachineTally())
 
     def _scheduler_gone(self) -> LabError:
         return LabError(
@@ -195,9 +237,9 @@ class ClusterPool:
                 self._seen.discard(address)  # it is asked again
                 sent = {(flight.machine, flight.part) for flight in self._flying.values()}
                 for part in answer.lacking:
-                    if answer.machine not in self.left_out and (answer.machine, part) not in sent:
+                    if not self._tally(answer.machine).left_out and (answer.machine, part) not in sent:
                         self._send(part, answer.machine, address)
-            elif answer.machine not in self.left_out:
+            elif not self._tally(answer.machine).left_out:
                 self._fit[address] = answer
                 self._held |= dict.fromkeys(answer.held, address)
 
@@ -213,8 +255,8 @@ class ClusterPool:
         self._fly(future, _Flight(None, frozenset((address,)), machine=machine, part=part))
 
     def _leave_out(self, machine: WorkerMachine, why: str) -> None:
-        if machine not in self.left_out:
-            self.left_out[machine] = why
+        if not self._tally(machine).left_out:
+            self._tally(machine).left_out = why
             self.site.display.say(f"{machine} is left out: {why}")
         for address in [each for each, known in self._fit.items() if known.machine == machine]:
             del self._fit[address]
@@ -249,21 +291,35 @@ class ClusterPool:
 
     def _fly(self, future: Handle, flight: _Flight) -> None:
         self._flying[future] = flight
-        future.add_done_callback(self._landed.put)
+        future.add_done_callback(lambda done: self._loop.add_callback(self._fetch, done))
 
-    def _land(self, future: Handle, run: _Run) -> None:
+    @property
+    def _loop(self) -> IOLoop:
+        assert self.client.loop is not None, "the client is connected"
+        return self.client.loop
+
+    async def _fetch(self, future: Handle) -> None:
+        """Fetch a finding; Dask fetches several at once. If its worker has died, it is run again first."""
+        await self._fetched.acquire()
+        found: Returned | Exception | None = None  # it failed, or was cancelled with the scheduler
+        try:
+            for each in await self.client.gather([future], errors="skip", asynchronous=True):
+                found = each
+        except Exception as error:  # for the other thread
+            found = None if isinstance(error, OSError) else error
+        self._landed.put((future, found))
+
+    def _land(self, future: Handle, outcome: Returned | Exception | None, run: _Run) -> None:
         """Take what has come back."""
+        self._loop.add_callback(self._fetched.release)
         if (flight := self._flying.pop(future, None)) is None:
             return  # recalled
         if future.status == "error":
             self._lost(future.exception(), flight, run)
             return
-        try:
-            outcome: Returned = future.result(timeout=_LOOK_S)
-        except TimeoutError:  # its worker died before it was fetched: it is run again
-            self._fly(future, flight)
-            return
-        except CancelledError:  # with the scheduler, which is looked at next
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome is None:  # the scheduler may be gone, which is looked at next
             flight.give_back(run.waiting)
             self._looked_s = 0.0
             return
@@ -281,6 +337,10 @@ class ClusterPool:
 
     def _take(self, outcome: Returned, item: Any, run: _Run) -> None:
         run.finished(item, outcome.found)
+        self._running[str(getattr(item, "key", ""))] = None
+        tally = self._tally(outcome.machine)
+        tally.finished += 1
+        tally.failed += run.work.is_failure(outcome.found)
         self._taken.append(run.work.identity(item))
         if run.work.is_drawn(item):
             others = frozenset(a for a, each in self._fit.items() if each.machine != outcome.machine)
@@ -311,18 +371,22 @@ class ClusterPool:
                     continue
                 trial = Trial(**said["trial"])
                 if said["what"] == "abandoned":
+                    self._running.pop(trial.id, None)
                     self.site.display.abandoned(trial)
                     continue
-                if trial.id not in self._started:
-                    self._started.add(trial.id)
+                if trial.id not in self._running:
                     self.site.display.started(trial)
-                self.site.display.progress(trial, Progress(**said["values"]))
+                elif self._running[trial.id] is None:
+                    continue  # a late one
+                progress = self._running[trial.id] = Progress(**said["values"])
+                self.site.display.progress(trial, progress)
 
     def _end(self, run: str) -> None:
         """End what still runs; the records that were not taken stay where they are."""
         for future in self._flying:
             future.cancel()
         self._flying.clear()
+        (self.site.folder.path / CLUSTER_NAME).unlink(missing_ok=True)
         with suppress(Exception):  # what is not reached ends without us
             self.client.unsubscribe_topic(run)
             if self.client.status == "running":

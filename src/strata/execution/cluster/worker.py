@@ -232,6 +232,9 @@ class _Reports:
     def abandoned(self, trial: Trial) -> None:
         self._report("abandoned", trial.model_dump(), {})
 
+    def at_once(self, workers: int) -> None:
+        """The client counts them."""
+
     def say(self, text: str) -> None:
         self._report("say", {}, {"text": text})
 
