@@ -87,6 +87,13 @@ def network(count: int) -> Iterator[list[tuple[str, ...]]]:
         _ip("link", "del", _BRIDGE)
 
 
+def slow_down(name: str, rate: str) -> None:
+    """Limit the rate at which a network namespace sends and is sent to."""
+    limit = ("root", "tbf", "rate", rate, "burst", "64k", "latency", "400ms")
+    for prefix, link in ((("ip", "netns", "exec", name), f"{name}-i"), ((), f"{name}-o")):
+        subprocess.run((*prefix, "tc", "qdisc", "add", "dev", link, *limit), check=True)
+
+
 def _ip(*words: str) -> None:
     subprocess.run(("ip", *words), check=True)
 

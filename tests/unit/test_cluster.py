@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from strata.experiment.run import RunSummary, run_study
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.results.records import RecordStore
+from strata.results.shared import SharedStore
 from strata.results.store import CLUSTER_NAME, ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.serve.watch import WatchedFolder
@@ -32,7 +35,7 @@ n_workers = 1
 threads_per_worker = 2
 protocol = "tcp://"
 host = "127.0.0.1"
-dashboard_address = ""
+dashboard_address = "127.0.0.1:0"
 """
 
 
@@ -108,6 +111,63 @@ def test_a_record_that_no_client_took_is_not_measured_again(tmp_path: Path, clus
 
     assert set(summary.valid) == TRIALS
     assert [str(key) for key in again.invalid] == ["ext4.mix.s1"], "--fresh measures it"
+
+
+@dataclass
+class _Acting(RecordingDisplay):
+    """Acts once, when the first trial has finished."""
+
+    act: Callable[[], object] = lambda: None
+
+    def finished(self, trial: Trial, record: ResultRecord) -> None:
+        super().finished(trial, record)
+        if sum(event.startswith("finished") for event in self.events) == 1:
+            self.act()
+
+
+def test_ctrl_c_twice_loses_nothing_and_the_same_command_goes_on(tmp_path: Path, cluster: Cluster) -> None:
+    waits = fake_runner(**dict.fromkeys(("xfs__mix__s1", "xfs__mix__s2"), "wait"))
+
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    first = _run(tmp_path, cluster, waits, _Acting(act=interrupt))
+    last = _run(tmp_path, cluster, fake_runner(), RecordingDisplay())
+
+    assert (first.signal_number, first.invalid) == (signal.SIGINT, {})
+    assert {*last.kept, *last.valid} == TRIALS
+    assert set(first.valid) == set(last.kept) != set(), "what was finished is not measured again"
+
+
+def test_two_clients_with_one_study_both_end_well(tmp_path: Path, cluster: Cluster) -> None:
+    address = str(cluster.client.scheduler_info()["address"])
+    folders = [tmp_path / name for name in ("one", "two")]
+
+    def run(folder: Path) -> RunSummary:
+        folder.mkdir()
+        own = Cluster(address)
+        try:
+            return _run(folder, own, fake_runner(), RecordingDisplay())
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor() as threads:
+        summaries = list(threads.map(run, folders))
+
+    assert [set(each.valid) for each in summaries] == [TRIALS, TRIALS]
+    assert _records(folders[0] / "results") == _records(folders[1] / "results")
+
+
+def test_a_store_that_cannot_be_written_is_said_and_nothing_is_lost(tmp_path: Path, cluster: Cluster) -> None:
+    said: list[str] = []
+    folder = ResultsFolder(tmp_path / "results", shared=SharedStore("/proc/none", say=said.append))
+
+    summary = run_study(study_in(tmp_path), folder, fake_runner(), RecordingDisplay(), jobs=cluster)
+
+    assert set(summary.valid) == TRIALS
+    assert len(said) == 1, said
+    assert "results are kept here" in said[0]
 
 
 def test_a_worker_of_another_strata_is_left_out(

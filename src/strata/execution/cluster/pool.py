@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
@@ -51,6 +52,7 @@ from strata.words import counted
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
+_END_S: Final = 10.0
 _FETCHED: Final = 16  # findings that are fetched and not taken yet: each may have a trace of many MiB
 _WAITING_FOR_EACH: Final = 2  # items beside each that runs, so that no worker waits for the client
 Handle = Future[Any]
@@ -390,5 +392,6 @@ class ClusterPool:
         with suppress(Exception):  # what is not reached ends without us
             self.client.unsubscribe_topic(run)
             if self.client.status == "running":
-                self.client.run(forget, self._taken, on_error="ignore")
-                self.client.run(end, run, on_error="ignore")
+                for what, about in ((end, run), (forget, self._taken)):  # not longer than a stopped machine
+                    asked = partial(self.client._run, what, about, on_error="ignore")
+                    self.client.sync(asked, callback_timeout=_END_S)
