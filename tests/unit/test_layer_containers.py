@@ -9,6 +9,7 @@ import pytest
 
 from command_line import checked
 from strata.errors import DiagnosticsError
+from strata.lab.machine import lacking_options
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -116,3 +117,21 @@ def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(tmp
         assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
         assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)
         assert plan.prerequisites.packages == ()
+
+
+def test_guests_and_containers_can_have_processors_which_only_a_host_limits(tmp_path: Path) -> None:
+    for layers, whose in (
+        ('{ layer = "guest", cpus = 2 }, { layer = "xfs" }', "guest"),
+        ('{ layer = "xfs" }, { layer = "nspawn", cpus = 2 }', "nspawn"),
+    ):
+        plan = compile_trial(study_of(tmp_path, layers).on_host(), "stack", "load", 1)
+        (limit,) = (step for step in plan.steps if step.id == f"{whose}-cpus")
+        assert limit.argv[-1].endswith(f"_{whose}/cpu.max")
+        assert limit.stdin == "200000 100000\n"
+        assert "cgroup:cpu" in plan.prerequisites.features
+    config = tmp_path / "config"
+    config.write_text("# CONFIG_CFS_BANDWIDTH is not set\n")
+    assert [*lacking_options(plan, config)] == ["the lab's kernel has no cgroup cpu (CONFIG_CFS_BANDWIDTH)"]
+    assert not [
+        step for step in plan_of(tmp_path, '{ layer = "guest" }, { layer = "xfs" }').steps if "cpu" in step.id
+    ]

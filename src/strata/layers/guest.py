@@ -11,8 +11,10 @@ from strata.model.io_limit import IoLimits
 from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.model.memory_limit import (
     MEMORY_PREREQUISITES,
+    PROCESSOR_PREREQUISITES,
     MemoryLimit,
     MemoryLimited,
+    ProcessorLimit,
     control_group,
     limit_memory,
 )
@@ -39,12 +41,16 @@ class Guest(MemoryLimited):
     """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
     io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
     """Limits of its requests to the disks; default: none"""
+    cpus: ProcessorLimit = None
+    """The processors whose time its programs may take together (cpu.max); the lab's kernel cannot limit it
+    (CONFIG_CFS_BANDWIDTH), so that trials with it are skipped there; default: all"""
 
     def needs(self) -> Prerequisites:
-        return self.prerequisites | self.io.needs() if self.io else self.prerequisites
+        io = self.io.needs() if self.io else Prerequisites()
+        return self.prerequisites | io | (PROCESSOR_PREREQUISITES if self.cpus else Prerequisites())
 
     def build(self, context: LayerContext) -> list[Step]:
-        return limit_memory(context, self.memory_bytes, "the guest", self.io)
+        return limit_memory(context, self.memory_bytes, "the guest", self.io, self.cpus)
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return self.build(context)

@@ -24,7 +24,12 @@ from strata.layers.directory import CopiedFolder
 from strata.model.abilities import Outcome
 from strata.model.io_limit import IoLimits
 from strata.model.layer import LayerContext
-from strata.model.memory_limit import control_group, limit_memory
+from strata.model.memory_limit import (
+    PROCESSOR_PREREQUISITES,
+    ProcessorLimit,
+    control_group,
+    limit_memory,
+)
 from strata.model.step import AGENT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
@@ -49,6 +54,9 @@ class Nspawn(Container, CopiedFolder):
     layer: Literal["nspawn"] = "nspawn"
     io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
     """Limits of its requests to the disks; default: none"""
+    cpus: ProcessorLimit = None
+    """The processors whose time its programs may take together (cpu.max); the lab's kernel cannot limit it
+    (CONFIG_CFS_BANDWIDTH), so that trials with it are skipped there; default: all"""
     _on_host: bool = PrivateAttr(default=False)
 
     def on_host(self) -> Self:
@@ -58,6 +66,7 @@ class Nspawn(Container, CopiedFolder):
 
     def needs(self) -> Prerequisites:
         io = self.io.needs() if self.io else Prerequisites()
+        io |= PROCESSOR_PREREQUISITES if self.cpus else Prerequisites()
         if not self._on_host:
             return self.prerequisites | io
         features = () if self.memory_limit_bytes() is None else ("cgroup:memory",)
@@ -99,11 +108,11 @@ class Nspawn(Container, CopiedFolder):
         group = control_group(own)
         # It moves itself and the container into groups below.
         emptied = Command(argv=("find", group, "-depth", "-type", "d", "-delete"))
-        made = limit_memory(own, self.memory_limit_bytes(), "the container", self.io)
+        made = limit_memory(own, self.memory_limit_bytes(), "the container", self.io, self.cpus)
         limits = [
             step if step.undo is None else step.model_copy(update={"undo": emptied})
             for step in made
-            if self.memory_limit_bytes() is not None or self.io or step.undo is not None
+            if self.memory_limit_bytes() is not None or self.io or self.cpus or step.undo is not None
         ]
         inside = self._inside(context, group)
         return [*limits, enter_step(context, *inside, cgroup=group, container=self._on_host)]

@@ -24,6 +24,7 @@ DirtyBytes = Annotated[Size, Field(ge=8 << 10, le=1 << 40)]
 OPTIONS: Final = {
     "scheduler:bfq": "IOSCHED_BFQ",
     "queue:wbt_lat_usec": "BLK_WBT",
+    "cgroup:cpu": "CFS_BANDWIDTH",
     "io:latency": "BLK_CGROUP_IOLATENCY",
     "io:weight": "BLK_CGROUP_IOCOST",
 }

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
+from pydantic import Field, StrictInt
+
 from strata.diagnostics.names import checked
 from strata.model.io_limit import IoLimits
 from strata.model.layer import Layer, LayerContext
@@ -34,6 +36,15 @@ MemoryLimit = Annotated[
     ),
 ]
 """A key that limits memory."""
+
+
+ProcessorLimit = Annotated[
+    StrictInt | None, Field(ge=1, le=64, examples=[1], exclude_if=lambda cpus: cpus is None)
+]
+"""A key that limits processor time, to that of so many processors."""
+
+_CPU_PERIOD_US: Final = 100_000  # the kernel's own
+PROCESSOR_PREREQUISITES: Final = Prerequisites(features=("cgroup:cpu",))
 
 
 class MemoryLimited(Layer):
@@ -68,9 +79,13 @@ def limited_bytes(steps: Iterable[Step]) -> int:
 
 
 def limit_memory(
-    context: LayerContext, memory_bytes: int | None, whose: str, io: IoLimits | None = None
+    context: LayerContext,
+    memory_bytes: int | None,
+    whose: str,
+    io: IoLimits | None = None,
+    cpus: int | None = None,
 ) -> list[Step]:
-    """Make the control group ``whose``, with a limit and without swap, and with limits of its requests.
+    """Make the control group ``whose``, without swap, with limits of its memory, requests and processors.
 
     Programs above the limit are slowed down until pages are dropped or written back, and killed above
     `memory_bytes_max`.
@@ -84,7 +99,12 @@ def limit_memory(
     burst = f"Limit the memory that {whose} may take in a burst"
     undo = Command(argv=("rmdir", group))
     steps = [
-        write("enable", "Let control groups limit memory", enable, "+memory" + (" +io" if io else "")),
+        write(
+            "enable",
+            "Let control groups limit memory",
+            enable,
+            "+memory" + (" +io" if io else "") + (" +cpu" if cpus else ""),
+        ),
         context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
     ]
     if memory_bytes is not None:
@@ -96,4 +116,7 @@ def limit_memory(
             write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
         ]
     steps += io.steps(context, group, whose) if io else []
+    if cpus is not None:
+        quota = f"{cpus * _CPU_PERIOD_US} {_CPU_PERIOD_US}"
+        steps.append(write("cpus", f"Limit {whose}'s processor time", f"{group}/cpu.max", quota))
     return [step.model_copy(update={"again": True}) for step in steps]
