@@ -128,14 +128,6 @@ def test_a_loop_that_leaves_a_file_open_or_waits_alone_is_refused() -> None:
         assert cause in found.cause
 
 
-def test_filebenchs_language_is_recognised() -> None:
-    text = "set $dir=/mnt\ndefine fileset name=bigfileset,path=$dir,size=16k,entries=1000\n"
-
-    [found] = load(personality=None, definition=text).diagnostics(1 << 40)
-
-    assert "filebench's own language" in found.cause
-
-
 def test_every_personality_of_the_generator_is_known() -> None:
     folder = PROJECT / "crates" / "load" / "personalities"
     assert {path.stem for path in folder.glob("*.toml")} == set(PERSONALITIES)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A personality of one's own, read as ``crates/load/src/personality/definition.rs`` does."""
+"""A personality of one's own, read as crates/load's ``definition.rs`` does, or in filebench's language."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from strata.diagnostics.mistakes import Diagnostics, parse_toml
 from strata.diagnostics.names import Diagnostic, Path, checked, nearest
 from strata.errors import DiagnosticsError, StrataError, StudyError
+from strata.workloads.generator.filebench import Personality, read_filebench
 
 _FILEBENCH: Final = re.compile(
     r"^\s*(?:define\s+(?:fileset|file|process|posset)|set\s+\$\w+\s*=|flowop\s)", re.M
@@ -132,29 +133,34 @@ class Definition:
 
     sets: tuple[SetTable, ...]
     is_paced: bool
+    text: str = ""  # as TOML
+    remarks: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=64)
 def read_definition(text: str) -> Definition | tuple[Diagnostic, ...]:
     """A personality, or all its mistakes, each with its line in the text."""
+    source: Personality | None = None
     if _FILEBENCH.search(text):
-        cause = "this is filebench's own language, and a definition is TOML"
-        return (
-            Diagnostic(cause, remedy=f"write it as [[sets]] and [[groups]]: {_EXAMPLES}", key="definition"),
-        )
+        source = read_filebench(text)
+        if source.mistakes:
+            return tuple(source.mistakes)
+        text = source.toml
     try:
         tables, found = parse_toml(text, "definition")
         definition = _read(tables, found)
         found.raise_all()
     except DiagnosticsError as error:
-        return tuple(map(_placed, error.diagnostics))
+        return tuple(_placed(each, source) for each in error.diagnostics)
     except StudyError as error:
-        return (_placed(error),)
-    return definition
+        return (_placed(error, source),)
+    return replace(definition, text=text, remarks=tuple(source.remarks if source else ()))
 
 
-def _placed(mistake: StrataError) -> Diagnostic:
+def _placed(mistake: StrataError, source: Personality | None) -> Diagnostic:
     line, key = getattr(mistake, "line", None), getattr(mistake, "key", None)
+    if source is not None and line:
+        line, key = source.lines[line - 1][0], None
     place = ", ".join(filter(None, (f"line {line} of the text" if line else "", key)))
     cause = f"{place}: {mistake.cause}" if place else f"the definition {mistake.cause}"
     return Diagnostic(cause, remedy=mistake.remedy or _EXAMPLES, key="definition")

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic
 from strata.model.duties import CostsRealTime, EndsWhenKnown, LogsThroughput
 from strata.model.find import OpenLoop
+from strata.model.layer import Interface
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Purpose, Step, literal
@@ -109,8 +110,27 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
         'of threads, whose loop is a list of operations such as { op = "open", set = "mails", fd = 1 }: '
         "create and open (set, fd), close and fsync (fd), delete and stat (set), read_whole and write_whole "
         "(fd, bytes), append, read and write, each also as append_random and so on (fd, bytes, set), delay "
-        "(time_ns), limit (bytes_per_s); those in crates/load/personalities are examples",
+        "(time_ns), limit (bytes_per_s); those in crates/load/personalities are examples. Or the text of a "
+        "workload in filebench's language",
     )
+    definition_file: StrictStr | None = key(
+        None, "The same from a file beside the study, such as a .f of filebench", "varmail.f"
+    )
+
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+        name = table.get("definition_file")
+        if isinstance(name, str) and "definition" not in table:
+            table["definition"] = read("definition_file", name)
+
+    @property
+    def _definition(self) -> Definition | None:
+        found = read_definition(self.definition) if self.definition is not None else None
+        return found if isinstance(found, Definition) else None
+
+    def remarks(self, on: Interface) -> Iterable[str]:
+        return self._definition.remarks if self._definition is not None else ()
+
     files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] | None = key(
         None,
         "Files of the first set, existing and not yet existing; other sets that scale are scaled "
@@ -165,8 +185,7 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
         """The sets as defined; None where there is no definition that can be read."""
         if self.definition is None:
             return PERSONALITIES.get(self.personality or "")
-        defined = read_definition(self.definition)
-        if not isinstance(defined, Definition):
+        if (defined := self._definition) is None:
             return None
         return [
             FileSet(each.files, each.file_bytes, each.preallocated_percent, each.scales)
@@ -190,6 +209,8 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
         return changed
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        if self.definition_file is not None and self.definition is None:
+            return  # its text is not at hand
         if (self.personality is None) == (self.definition is None):
             yield Diagnostic(
                 "there are two personalities" if self.definition else "there is no personality",
@@ -201,16 +222,19 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
         elif self.definition is not None:
             defined = read_definition(self.definition)
             yield from () if isinstance(defined, Definition) else defined
-        for name in ("io_bytes", "append_bytes"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= 1 << 30:
-                alias = name.replace("bytes", "size")
-                yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
+        yield from self._piece_diagnostics()
         # After one append to each, in whole blocks.
         grown_bytes = (16 << 10 if self.append_bytes is None else self.append_bytes) + _BLOCK_BYTES
         space_bytes = sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
         space_key = "file_size" if self.files is None else "files"
         yield from space_diagnostics("files", space_bytes, capacity_bytes, key=space_key)
+
+    def _piece_diagnostics(self) -> Iterator[Diagnostic]:
+        for name in ("io_bytes", "append_bytes"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= 1 << 30:
+                alias = name.replace("bytes", "size")
+                yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         title = "Build the files of " + (self.personality or "a personality of one's own")
@@ -285,7 +309,7 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
             phase,
             title,
             (PROGRAM, *action, *option_words(common), *self.content_words, *option_words(overrides)),
-            stdin=None if self.definition is None else literal(self.definition),
+            stdin=None if self._definition is None else literal(self._definition.text),
             time_limit_ns=_SLACK_NS + limit_ns,
         )
 
@@ -317,8 +341,7 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
     def is_paced(self) -> bool:
         if self.rate_per_s is not None or self.personality in PACED:
             return True
-        defined = read_definition(self.definition) if self.definition is not None else None
-        return isinstance(defined, Definition) and defined.is_paced
+        return self._definition is not None and self._definition.is_paced
 
     @property
     def cached_readers(self) -> int:
