@@ -131,7 +131,7 @@ def test_what_is_lost_is_named_by_line_at_once() -> None:
         "{" * 9,
     ):
         assert read_filebench(f"set $x=1\n{text}").mistakes, text
-    eventgen = WORKLOADS["webproxy"].replace("set $dir=/tmp", "eventgen rate=5")
+    eventgen = WORKLOADS["webproxy"].replace("define fileset", "eventgen rate=5\ndefine fileset")
     assert [each.remedy for each in read_filebench(eventgen).mistakes] == [
         "leave it out, and write rate = 5 in the study"
     ]
