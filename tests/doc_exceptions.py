@@ -35,6 +35,19 @@ NOT_RUN: Final = {
     "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --what-if": "runs trials for minutes: "
     "tests/unit/test_what_if.py",
+    "strata claims results/vps": "reads results of hours: tests/unit/test_claims_page.py",
+    "strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed": "the file is of "
+    "docs/how-to/test-a-belief.md, where the same is run",
+    "strata explain results/four-guests": "reads traces of four guests: tests/lab/test_tenants_in_lab.py",
+    **{
+        f"strata gate results/baseline {words}": "invented results are not steady: tests/unit/test_gate.py"
+        for words in ("--see", "results/candidate --see")
+    },
+    "strata calibrate --fio results/": "reads fio's output of a real disk: tests/unit/test_calibration.py",
+    **{
+        f"{sudo}strata record": "watches a program of the user's: tests/unit/test_record.py"
+        for sudo in ("", "sudo ")
+    },
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
     "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
@@ -102,6 +115,21 @@ INSTEAD: Final = {
             *(f"{verb} {_SERVED[1]}" for verb in ("show", "merge", "report")),
         )
     },
+    # A glob is the shell's.
+    **{
+        f"strata history results/2026-11-*{said}": Stand(
+            words=("history", "results/baseline", "results/candidate", *more)
+        )
+        for said, more in {
+            " --page history.html": ("--page", "history.html"),
+            " --metric 'flushes_per_operation'": ("--metric", "flushes_per_operation"),
+            "": (),
+        }.items()
+    },
+    # Results that are invented are not of the measured study.
+    "strata merge results/part-1": Stand(without={"results/quickstart": "joined"}),
+    "strata merge ssh://host/srv/strata#quickstart": Stand(words=("merge", "results/quickstart", "fetched")),
+    "strata publish": Stand(without={"s3://bucket/gallery": "gallery"}),
     # Written by `strata lab price`.
     "strata list processors ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -18,11 +19,13 @@ from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, study
 from command_line import refusal, shown
 from record_hashes import hashes
 from shared_stores import s3_store, small_disk, ssh_store
+from strata.actions.gate import side_of
 from strata.actions.sharing import name_records, results_at, shared_store
 from strata.errors import ResultError, ToolError
 from strata.execution.schedule import Shard
 from strata.experiment.run import RunSummary, run_study
 from strata.model.trial import TrialKey
+from strata.results.findings import Finding, keep_finding
 from strata.results.record import Fingerprint
 from strata.results.shared import SharedStore
 from strata.results.store import ResultsFolder
@@ -211,10 +214,21 @@ def test_serial_shards_merged_and_a_store_filled_by_another_give_equal_results(
         done += run_study(study_in(part), part / "results", fake_runner(), display, shard=shard).valid
     assert sorted(map(str, done)) == sorted(map(str, TRIALS))  # each in one part
     places = [str(part / "results") for part in parts]
+    for place, subject in zip(places, ("a", "b", "b"), strict=True):
+        keep_finding(ResultsFolder(Path(place)), Finding(kind="what-if", subject=subject))
 
     shown("merge", *places, tmp_path / "merged")
     shown("merge", *places, tmp_path / "merged")  # what is there already is left
 
+    for merged in (tmp_path / "merged", results_at(",".join(places), pytest.fail)):
+        kept = json.loads((merged / "findings.json").read_text())["findings"]
+        assert [each["subject"] for each in kept] == ["a", "b"]
+    for words in (
+        ("explain", ",".join(places), min(map(str, TRIALS))),
+        ("serve", f"file://{tmp_path / 'store'}"),
+    ):
+        assert "`strata merge`" in str(refusal(*words))
+    assert side_of(results_at(",".join(places), pytest.fail)).name == ",".join(places)  # not of the cache
     other = User(tmp_path / "other", str(tmp_path / "store"))
     assert other.run().from_store == 4
     cells, records = set[bytes](), list[dict[str, str]]()

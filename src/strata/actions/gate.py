@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata.actions.sharing import as_given
 from strata.errors import ResultError, StudyError
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
@@ -24,7 +25,7 @@ from strata.words import counted, listed
 def side_of(path: Path) -> Side:
     """A results folder as one side of a comparison. Raises ResultError."""
     folder = ResultsFolder.open(path)
-    return Side(gather(folder), str(path), None, read_capabilities(folder))
+    return Side(gather(folder), as_given(path), None, read_capabilities(folder))
 
 
 @dataclass(frozen=True)

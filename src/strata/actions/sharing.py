@@ -22,6 +22,7 @@ from strata.results.store import ResultsFolder
 from strata.words import counted
 
 NO_STORE: Final = "none"
+_GIVEN: Final[dict[Path, str]] = {}
 
 
 class Configured(BaseModel):
@@ -96,7 +97,13 @@ def results_at(place: str, say: Callable[[str], None]) -> Path:
     into = _cached("merged", [sources[0].name, *named])
     for each in merge(sources, into, keep=False).unreadable:
         say(f"left out: {each}")
+    _GIVEN[into.path] = place
     return into.path
+
+
+def as_given(path: Path) -> str:
+    """A results folder as the user named it, also where one of the cache stands for several."""
+    return _GIVEN.get(path, str(path))
 
 
 def _is_store(place: str) -> bool:

@@ -13,6 +13,7 @@ from rich.text import Text
 from strata.cli.output import notes
 from strata.cli.parameters import OpenIt, argument, option
 from strata.errors import ResultError
+from strata.results.store import one_folder
 from strata.serve.app import ADDRESS, bound
 from strata.serve.app import serve as serve_folders
 
@@ -39,11 +40,9 @@ def serve(
     roots = results or [Path("results")]
     for root in roots:
         if not root.is_dir():
-            raise ResultError(
-                "there is no such folder",
-                place=str(root),
-                remedy="give a results folder, or one that holds some; `strata run` makes them in results/",
-            )
+            given = "give a results folder, or one that holds some; `strata run` makes them in results/"
+            remedy = one_folder(str(root)) or given
+            raise ResultError("there is no such folder", place=str(root), remedy=remedy)
     listening = bound(port or 0)
     address = f"http://{ADDRESS}:{listening.getsockname()[1]}/"
 

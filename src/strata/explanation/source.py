@@ -21,7 +21,7 @@ from strata.results.differences import Naming, differences
 from strata.results.events import read_events
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.records import Attempt
-from strata.results.store import Reading, ResultsFolder
+from strata.results.store import Reading, ResultsFolder, one_folder
 from strata.results.trace import read_trace
 from strata.traces.table import Trace
 
@@ -72,7 +72,8 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
         names_folder = (above / "study.json").is_file() and (path.name != word or current is None)
         folder = ResultsFolder.open(above) if names_folder else current
         if folder is None:
-            raise ResultError("this names no trial of a results folder", place=word, remedy=_NAMING)
+            remedy = one_folder(word) or _NAMING
+            raise ResultError("this names no trial of a results folder", place=word, remedy=remedy)
         known = {str(trial): trial for trial in folder.study().trials}
         if path.name not in known:
             raise ResultError(

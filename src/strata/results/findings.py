@@ -355,6 +355,20 @@ def keep_finding(folder: ResultsFolder, found: Finding) -> None:
     _write(folder, before.model_copy(update={"findings": (*others, found)}))
 
 
+def merge_findings(sources: Iterable[ResultsFolder], into: ResultsFolder, *, keep: bool) -> None:
+    """Add the findings of other folders of a study; of two on one question the first found stays."""
+    before = _read(into)
+    content = before if keep else Findings()
+    for each in map(_read, sources):
+        known = {(one.kind, one.subject, one.results_sha256) for one in content.findings}
+        new = (one for one in each.findings if (one.kind, one.subject, one.results_sha256) not in known)
+        probed = (content.capabilities, each.capabilities)
+        both = probed[0].joined(probed[1]) if probed[0] and probed[1] else probed[0] or probed[1]
+        content = Findings(findings=(*content.findings, *new), capabilities=both)
+    if content != before:
+        _write(into, content)
+
+
 def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
     """The capabilities of a results folder's stacks, without stacks changed since; None if none is left.
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.errors import ResultError
-from strata.files import explained, read_plain, write_durably
-from strata.results.findings import FINDINGS_NAME
+from strata.files import explained
+from strata.results.findings import merge_findings
 from strata.results.reading import Sealed
 from strata.results.record import Fingerprint, ResultRecord, joined
 from strata.results.records import Attempt
@@ -105,7 +105,5 @@ def merge(sources: Sequence[ResultsFolder], into: ResultsFolder, *, keep: bool =
                     continue
                 is_new = target.take(attempt, sealed)
                 copied, there = copied + is_new, there + (not is_new)
-        for folder in sources:
-            if (folder.path / FINDINGS_NAME).is_file() and not (into.path / FINDINGS_NAME).exists():
-                write_durably(into.path / FINDINGS_NAME, read_plain(folder.path / FINDINGS_NAME))
+        merge_findings(sources, into, keep=keep)
     return Merged(copied, there, tuple(unreadable))

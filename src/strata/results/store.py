@@ -57,6 +57,13 @@ def refuse_unsafe(folder: Path) -> None:
         raise refused(error, "use it") from error
 
 
+def one_folder(place: str) -> str | None:
+    """The remedy where several folders or a store are given to a command that takes a folder."""
+    if any(mark in place for mark in (",", ":/")):
+        return "it takes one folder: `strata merge` makes one of several, and of a store"
+    return None
+
+
 # A run and `strata capabilities` may write these before study.json, or be killed while they do.
 _FIRST_NAMES: Final = (
     *(".lock", CLUSTER_NAME, "findings.json", "capabilities"),
@@ -155,7 +162,7 @@ class ResultsFolder:
         if self.path.exists() and not self.path.is_dir():
             return "this is a file, not a folder", remedy
         if not self.path.is_dir():
-            return "there is no such folder", remedy
+            return "there is no such folder", one_folder(str(self._named)) or remedy
         if (self.path / _RECORDS).is_dir():
             remedy = "bring study.json back from a copy, or run the study into another folder"
             return "the folder holds records, but its study.json is gone", remedy

@@ -30,7 +30,7 @@ def uses(
     Examples:
         strata list uses
         strata list uses mail-server --weights delivery=90 --weights mailboxes=10
-        strata list uses --write uses.toml      # to be changed
+        strata list uses --write my-uses.toml   # to be changed
     """
     if write is not None:
         if write.exists():
