@@ -214,8 +214,8 @@ def test_serial_shards_merged_and_a_store_filled_by_another_give_equal_results(
         done += run_study(study_in(part), part / "results", fake_runner(), display, shard=shard).valid
     assert sorted(map(str, done)) == sorted(map(str, TRIALS))  # each in one part
     places = [str(part / "results") for part in parts]
-    for place, subject in zip(places, ("a", "b", "b"), strict=True):
-        keep_finding(ResultsFolder(Path(place)), Finding(kind="what-if", subject=subject))
+    for part, subject in zip(parts, ("a", "b", "b"), strict=True):
+        keep_finding(ResultsFolder(part / "results"), Finding(kind="what-if", subject=subject))
 
     shown("merge", *places, tmp_path / "merged")
     shown("merge", *places, tmp_path / "merged")  # what is there already is left
