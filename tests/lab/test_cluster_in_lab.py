@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 from cluster_world import CLIENT, ClusterWorld, kill, network, slow_down, wait_for
+from lab_factory import STRATA
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -31,13 +32,14 @@ workload = "dd"
 size = "16MiB"
 content = "random"
 """
-_SEEDS = 100  # of two stacks: 200 trials
+_SEEDS = 100
+_TRIALS: Final = 2 * _SEEDS
 
 
 def _started(folder: Path, results: str, *more: str) -> subprocess.Popen[bytes]:
     file = folder / "tiny.toml"
     file.write_text(_STUDY.format(seeds=list(range(1, _SEEDS + 1))))
-    argv = (sys.executable, "-m", "strata.program", "run", str(file), "--results", str(folder / results))
+    argv = (*STRATA, "run", str(file), "--results", str(folder / results))
     with (folder / f"{results}.log").open("ab") as log:
         return subprocess.Popen((*argv, *more), stdout=log, stderr=log)
 
@@ -60,7 +62,9 @@ def _content(results: Path) -> dict[str, bytes]:
 def serial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("serial")
     assert _started(folder, "serial", "--jobs", "1").wait() == 0
-    return _content(folder / "serial")
+    found = _content(folder / "serial")
+    assert sum(name.endswith("result.json") for name in found) == _TRIALS
+    return found
 
 
 def test_killed_workers_and_a_killed_scheduler_cost_nothing_that_was_finished(
@@ -74,10 +78,10 @@ def test_killed_workers_and_a_killed_scheduler_cost_nothing_that_was_finished(
             world.start_worker(cache)
         client = _started(tmp_path, "by-cluster", "--cluster", world.address)
         drawn = random.Random(37).sample(range(4), 2)
-        for number, at in zip(drawn, (20, 60), strict=True):
+        for number, at in zip(drawn, (_TRIALS // 10, _TRIALS // 3), strict=True):
             wait_for("a trial", lambda at=at: _done(results) >= at)
             kill(world.workers[number])
-        wait_for("a trial", lambda: _done(results) >= 100)
+        wait_for("a trial", lambda: _done(results) >= _TRIALS // 2)
         assert world.scheduler is not None
         kill(world.scheduler)
         assert client.wait(120) == 4
@@ -91,7 +95,7 @@ def test_killed_workers_and_a_killed_scheduler_cost_nothing_that_was_finished(
         assert _started(tmp_path, "by-cluster", "--cluster", world.address).wait(2400) == 0
     finally:
         world.end()
-    assert kept >= 100
+    assert kept >= _TRIALS // 2
     assert _content(results) == serial
 
 
@@ -115,9 +119,9 @@ def test_machines_take_the_lab_and_a_full_one_is_left_out(
                 host = f"{CLIENT[:-2]}.{number + 1}"
                 world.start_worker(tmp_path / f"machine-{number}", (*prefix, *slow), host)
             client = _started(tmp_path, "by-cluster", "--cluster", world.address)
-            wait_for("a trial", lambda: _done(results) >= 40)
+            wait_for("a trial", lambda: _done(results) >= _TRIALS // 5)
             kill(world.workers[0])
-            wait_for("a trial", lambda: _done(results) >= 80)
+            wait_for("a trial", lambda: _done(results) >= _TRIALS // 2)
             client.kill()
             client.wait()
             assert _started(tmp_path, "by-cluster", "--cluster", world.address).wait(2400) == 0
