@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from generated.markdown import keys_table
-from strata.reading.claims import Claim, Expectation, PublishedLevel, Suspect
+from strata.reading.claims import Claim, Expectation, PublishedLevel, Suspect, UnknownPart
 
 
 def keys() -> str:
@@ -16,5 +16,6 @@ def keys() -> str:
         "claims.expect": Expectation,
         "claims.suspect": Suspect,
         "levels": PublishedLevel,
+        "unknowns": UnknownPart,
     }
     return "".join(f"## `[[{name}]]`\n\n{keys_table(each)}" for name, each in tables.items())

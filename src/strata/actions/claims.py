@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from strata.bundled import project_root
 from strata.diagnostics.names import require_known
-from strata.errors import StudyError
+from strata.errors import ResultError, StudyError
+from strata.experiment.experiment import Experiment
+from strata.experiment.strategies.anchor import Anchor, Anchored, references
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
@@ -20,6 +22,7 @@ from strata.report.findings import what_if_sentence
 from strata.results.findings import findings_of
 from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
+from strata.statistics.anchored import anchored
 from strata.statistics.claims import Judgement, judge, results_subject, testable
 from strata.statistics.levels import LevelFinding, beside
 from strata.statistics.study import StudyResults, gather
@@ -65,8 +68,33 @@ def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
     subject = results_subject(results, catalogue().workloads)
     stated = read_claims(file, subject)
     judged = judge(stated.claims, results, subject, stated.levels)
+    anchors = {name: anchored(each) for name, each in findings_of(folder, "anchor").items()}
+    judged = [replace(each, anchored=anchors.get(each.claim.id)) for each in judged]
     reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
     return ReadClaims(judged, snapshot.name, snapshot.question, subject, results, file, stated, reasons)
+
+
+def anchor(
+    read: ReadClaims, experiment: Experiment, judged: Sequence[Judgement], beds: int, seeds: int
+) -> bool:
+    """Judge claims on the test beds that meet their published levels; whether all was tried.
+
+    Raises ResultError if none of the claims has a level, or the file states no unknown part.
+    """
+    assert isinstance(read.source, StudyResults)
+    levels = {each.claim.id: references(each, read.stated.levels) for each in judged}
+    if not read.stated.unknowns or not any(levels.values()):
+        cause = "the claims file states no [[unknowns]] or no [[levels]] of a stack that is compared with"
+        raise ResultError(cause, place="--anchor", remedy="add them from the source of the claims")
+    whole = True
+    for each in judged:
+        if not levels[each.claim.id] or experiment.interrupted:
+            continue
+        common = read.source, read.subject
+        drawn = experiment.answer(Anchor(levels[each.claim.id], read.stated.unknowns, *common, beds))
+        question = Anchored(each, *common, None, seeds, read.stated.levels, beds=drawn)
+        whole = experiment.answer(question).whole and whole
+    return whole
 
 
 def _beside(snapshot: StudySnapshot) -> Path:

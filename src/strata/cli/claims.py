@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,6 +17,7 @@ from strata.cli.claims_why import WhatIfOptions
 from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
 from strata.errors import StudyError
+from strata.experiment.strategies.anchor import BEDS
 from strata.files import write_page
 from strata.printable import printable
 from strata.reading.claims import SUFFIX
@@ -49,13 +51,15 @@ ClaimsFile = Annotated[
 WhatIf = Annotated[
     str | None, option("Find which change of the study flips this claim's verdict.", "--what-if", "ID")
 ]
-Budget = Annotated[str, option("With --what-if: real time for its trials.", "--budget", "TIME")]
+Budget = Annotated[str, option("With --what-if or --anchor: real time for its trials.", "--budget", "TIME")]
 Seeds = Annotated[
-    int, option("With --what-if: the seeds of each variation.", "--seeds", "N", min=1, max=1000)
+    int, option("With --what-if or --anchor: the seeds of each variation.", "--seeds", "N", min=1, max=1000)
 ]
 Beside = Annotated[
     Path | None, option("With --what-if: the study, if it needs files beside it.", "--study", "FILE")
 ]
+OnAnchor = Annotated[bool, option("Judge claims on test beds that meet the published level.", "--anchor")]
+Beds = Annotated[int, option("With --anchor: test beds to draw.", "--beds", "N", min=2, max=1000)]
 Page = Annotated[
     Path | None, option("Write a page of Markdown, and a chart beside it as SVG.", "--page", "FILE")
 ]
@@ -80,6 +84,8 @@ def claims(  # noqa: PLR0917  typer makes options of them
     jobs: Jobs = None,
     page: Page = None,
     scale: AtScale = WHOLE,
+    anchor: OnAnchor = False,
+    beds: Beds = BEDS,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
@@ -95,35 +101,50 @@ def claims(  # noqa: PLR0917  typer makes options of them
     findings are kept beside the results, and the same command continues. For a study file it lists the
     variations.
 
+    --anchor draws the unknown parts of the test bed that the claims file states, keeps the draws on which
+    the stacks that are compared with meet their published levels, and judges the claims on these.
+
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested
         strata claims studies/published/vps.toml --scale 10%      # the same of a tenth of its size
         strata claims results/vps
         strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed
         strata claims results/vps --what-if vps.vps.btrfs --budget 1h
+        strata claims results/vps --anchor --only vps.vps.btrfs --budget 1h
         strata claims results/vps --page docs/published/vps.md
-        strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
     """
     refuse_both(json=as_json, markdown=as_markdown)
     beside = {"--only": only, "--fail-on": fail_on, "--page": page, "--markdown": as_markdown}
-    if what_if is not None and (unused := [name for name, given in beside.items() if given]):
-        place_of = ", ".join(unused)
-        raise typer.BadParameter("--what-if explains one claim, and does not judge", param_hint=place_of)
-    is_study = place.suffix == ".toml" and not place.is_dir()
-    if not is_study and scale != WHOLE:
-        raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
-    asked = WhatIfOptions(budget, seeds, study, jobs, as_json)
+    _refuse_beside_what_if(what_if, {**beside, "--anchor": anchor})
+    asked = WhatIfOptions(budget, seeds, study, jobs, as_json, beds)
     share = asked_scale(scale)
-    read = claims_of_study(place, claims_file, share) if is_study else claims_of_results(place, claims_file)
+    read = _read(place, claims_file, share, is_scaled=scale != WHOLE)
     if what_if is not None:
         _explain(read, place, chosen_claims(read.judged, [what_if], "--what-if")[0], share, asked)
         return
+    if anchor:
+        chosen = chosen_claims(read.judged, only or [], "--only")
+        read = claims_why.anchored(read, place, claims_file, chosen, asked)
     judged = chosen_claims(read.judged, only or [], "--only")
     if page is not None:
         _write_page(read, judged, page)
     else:
         _print(read, judged, as_json=as_json, as_markdown=as_markdown)
     _conclude(judged, fail_on or [])
+
+
+def _read(place: Path, claims_file: Path | None, share: float, *, is_scaled: bool) -> ReadClaims:
+    if place.suffix == ".toml" and not place.is_dir():
+        return claims_of_study(place, claims_file, share)
+    if is_scaled:
+        raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
+    return claims_of_results(place, claims_file)
+
+
+def _refuse_beside_what_if(what_if: str | None, beside: Mapping[str, object]) -> None:
+    if what_if is not None and (unused := [name for name, given in beside.items() if given]):
+        place_of = ", ".join(unused)
+        raise typer.BadParameter("--what-if explains one claim, and does not judge", param_hint=place_of)
 
 
 def _conclude(judged: list[Judgement], fail_on: list[FailOnVerdict]) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from strata.actions.claims import ReadClaims
+from strata.actions.claims import ReadClaims, anchor, claims_of_results
 from strata.actions.vary import experiment_on
 from strata.cli.output import listener, print_json, stdout
 from strata.cli.sensitivity import conclude, seconds_of
 from strata.errors import ResultError, StrataError
 from strata.execution.pool import Labs
 from strata.experiment.candidates import candidates
+from strata.experiment.experiment import Experiment
 from strata.experiment.strategies.what_if import WhatIf
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -34,21 +35,14 @@ class WhatIfOptions:
     study: Path | None
     jobs: Labs
     as_json: bool
+    beds: int
 
 
 def of_results(
     path: Path, results: StudyResults, read: ReadClaims, judged: Judgement, asked: WhatIfOptions
 ) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
-    budget_s = seconds_of(asked.budget, "--budget")
-    if results.snapshot.time_domain == "wall":
-        raise ResultError(
-            "these results are of a real machine, whose processor, memory and disks cannot be varied",
-            place="--what-if",
-            remedy="run the study in the lab, and use --what-if on those results",
-        )
-    source = partial(declared_study, results.snapshot, file=asked.study)
-    experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs, listener())
+    experiment = _experiment(path, results, asked, "--what-if")
     found = experiment.answer(
         WhatIf(judged, results, read.subject, asked.study, asked.seeds, read.stated.levels)
     )
@@ -57,6 +51,34 @@ def of_results(
     else:
         stdout().print(Document([*what_if(judged.claim, found)]))
     conclude(experiment, whole=found.whole)
+
+
+def anchored(
+    read: ReadClaims,
+    path: Path,
+    claims: Path | None,
+    judged: list[Judgement],
+    asked: WhatIfOptions,
+) -> ReadClaims:
+    """Judge claims on drawn test beds in the lab, and read them again. Raises ResultError for a host."""
+    if not isinstance(read.source, StudyResults):
+        raise ResultError("a study without results has no levels", place="--anchor", remedy="run the study")
+    experiment = _experiment(path, read.source, asked, "--anchor")
+    whole = anchor(read, experiment, judged, asked.beds, asked.seeds)
+    conclude(experiment, whole=whole)
+    return claims_of_results(path, claims)
+
+
+def _experiment(path: Path, results: StudyResults, asked: WhatIfOptions, place: str) -> Experiment:
+    budget_s = seconds_of(asked.budget, "--budget")
+    if results.snapshot.time_domain == "wall":
+        raise ResultError(
+            "these results are of a real machine, whose processor, memory and disks cannot be varied",
+            place=place,
+            remedy=f"run the study in the lab, and use {place} on those results",
+        )
+    source = partial(declared_study, results.snapshot, file=asked.study)
+    return experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs, listener())
 
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from strata.devices.processor import Processor
+from strata.errors import StudyError
 from strata.model.study import MEMORY_BYTES_MIN, Study, StudyDevice
 from strata.model.workload import Workload
 from strata.results.findings import Uncertain
@@ -56,11 +58,38 @@ def quantities(study: Study, workloads: Iterable[str]) -> list[Quantity]:
 
 
 def with_values(study: Study, workloads: Iterable[str], values: Mapping[str, float]) -> Study:
-    """The study with other values of its quantities, by their ids."""
+    """The study with other values of its quantities, by their ids.
+
+    ``processor`` is a factor of its prices. Any parameter of a device may have a value, with a range or not.
+    Raises StudyError for others.
+    """
     known = {each.quantity: each for each in quantities(study, workloads)} if values else {}
     for quantity, value in values.items():
-        study = known[quantity].applied(study, value)
+        model, _, name = quantity.rpartition(".")
+        if quantity in known:
+            study = known[quantity].applied(study, value)
+        elif quantity == "processor":
+            study = replace(study, processor=_scaled(study.processor, value))
+        elif any(
+            used.device.name == model and name in used.device.parameters for used in study.devices.values()
+        ):
+            study = _with_parameter(study, model, name, value)
+        else:
+            raise StudyError(f"no disk of the study has {quantity}")
     return study
+
+
+def _scaled(processor: Processor, factor: float) -> Processor:
+    """The processor with all prices, and their ranges, times a factor."""
+    parameters = {
+        name: each.model_copy(
+            update={end: getattr(each, end) * factor for end in ("value", "low", "high")}
+            if name != "processors"
+            else {}
+        )
+        for name, each in processor.parameters.items()
+    }
+    return replace(processor, parameters=parameters)
 
 
 def _of_disks(study: Study) -> Iterator[Quantity]:

@@ -253,11 +253,57 @@ class PublishedLevel(_Table):
         return 1 / self.factor <= self.off_by(measured) <= self.factor
 
 
+class UnknownPart(_Table):
+    """``[[unknowns]]``: a part of the test bed that its source leaves open, which ``--anchor`` draws."""
+
+    quantity: Names | None = Field(
+        None,
+        description="`MODEL.PARAMETER` of a device, or `processor`: a factor of all its prices; a list "
+        "has one value",
+        examples=["sandisk-readycache-32gb.dies"],
+    )
+    range: Annotated[list[StrictInt | StrictFloat], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Its range; whole numbers if both ends are", examples=[[1, 4]]
+    )
+    key: StrictStr | None = Field(
+        None,
+        description="Instead of `quantity`: a key path, as of a suspect",
+        examples=["devices.ssd.precondition"],
+    )
+    values: Annotated[list[Stated], Field(min_length=2)] | None = Field(
+        None, description="The values that it may have", examples=[["used", "steady"]]
+    )
+    why: Text = Field(..., description="The source of the range", examples=["the page says used, not fresh"])
+
+    @model_validator(mode="after")
+    def _is_one_part(self) -> Self:
+        of_quantity, of_key = (self.quantity, self.range), (self.key, self.values)
+        if (None in of_quantity) is (None in of_key) or any(of_quantity) is any(of_key):
+            raise Diagnostic(
+                "this is no part of a test bed", remedy="write quantity and range, or key and values"
+            )
+        if self.range is not None and not 0 < self.range[0] < self.range[1] < math.inf:
+            raise Diagnostic("these are not the two ends of a range", key="range", remedy="write [low, high]")
+        return self
+
+    def at(self, place: float) -> JsonValue:
+        """The value at a place from 0 to 1; of a range evenly by its logarithm."""
+        if self.values is not None:
+            return self.values[min(int(place * len(self.values)), len(self.values) - 1)]
+        assert self.range is not None
+        low, high = self.range
+        if isinstance(low, int) and isinstance(high, int):
+            value = low * ((high + 1) / low) ** place
+            return min(int(value), high)
+        return float(f"{low * (high / low) ** place:.4g}")
+
+
 class ClaimsFile(NamedTuple):
     """The tables of a claims file."""
 
     claims: list[Claim]
     levels: list[PublishedLevel]
+    unknowns: list[UnknownPart]
 
 
 class Yield(NamedTuple):
@@ -348,8 +394,15 @@ def read_claims(file: FilePath, subject: ClaimSubject) -> ClaimsFile:
         if each is not None and each in ids[:index]:
             found.add(("claims", index, "id"), f'"{each}" is the id of several claims', "call one otherwise")
     levels = _read_levels(tables.get("levels", []), found, subject)
+    unknowns = _read_unknowns(tables.get("unknowns", []), found)
     found.raise_all()
-    return ClaimsFile([each for each in claims if each is not None], levels)
+    return ClaimsFile([each for each in claims if each is not None], levels, unknowns)
+
+
+def _read_unknowns(declared: object, found: Diagnostics) -> list[UnknownPart]:
+    parts = declared if isinstance(declared, list) else [declared]
+    read = [found.model(UnknownPart, each, ("unknowns", index)) for index, each in enumerate(parts)]
+    return [each for each in read if each is not None]
 
 
 def _read_levels(declared: object, found: Diagnostics, subject: ClaimSubject) -> list[PublishedLevel]:

@@ -25,6 +25,7 @@ TONES: Final[Mapping[Verdict, Tone]] = {
     "not reproduced": "bad",
     "reversed": "worse",
     "in another regime": "unusual",
+    "open": "doubt",
     "undecided": "doubt",
     "not testable": "dim",
     "testable": "",
@@ -39,7 +40,11 @@ _LEGEND: Final = (
 def counts_sentence(judged: Sequence[Judgement]) -> str:
     counts = Counter(each.verdict for each in judged)
     found = [f"{counts[verdict]} {verdict}" for verdict in TONES if counts[verdict]]
-    return f"Of {counted(len(judged), 'claim')}: {listed(found)}."
+    before = Counter(each.unanchored for each in judged)
+    said = listed([f"{before[verdict]} {verdict}" for verdict in TONES if before[verdict]])
+    anchored = any(each.anchored for each in judged)
+    was = f" By the study as it is: {said}." if anchored else ""
+    return f"Of {counted(len(judged), 'claim')}: {listed(found)}.{was}"
 
 
 def claims_table(judged: Sequence[Judgement]) -> Table:
@@ -52,7 +57,8 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
         if judgement.findings:
             finding = judgement.deciding[0]
             level = found_words(finding)
-            remark = ": ".join(filter(None, (_sides(finding), finding.why if level else "")))
+            why = judgement.why if judgement.anchored else finding.why if level else ""
+            remark = ": ".join(filter(None, (_sides(finding), why)))
             found = Cell(level or finding.why, remark=remark)
             rows.append((claim, verdict, Cell(_expected(finding), remark=_measured(finding)), found))
         else:

@@ -31,6 +31,7 @@ _GROUPS: Final[tuple[tuple[str, tuple[Verdict, ...]], ...]] = (
     ("It is not so", ("not reproduced",)),
     ("It is the other way round", ("reversed",)),
     ("It stands in another regime", ("in another regime",)),
+    ("Plausible test beds disagree", ("open",)),
     ("These results do not decide it", ("undecided",)),
     ("It cannot be tested here", ("not testable",)),
 )
@@ -116,7 +117,7 @@ def _named(judged: Judgement) -> Text:
 
 def _line(judged: Judgement, reason: str) -> Text:
     found = found_words(judged.deciding[0]) if judged.deciding else ""
-    if judged.verdict in {"undecided", "not testable", "in another regime"}:
+    if judged.anchored or judged.verdict in {"undecided", "not testable", "in another regime"}:
         found = judged.why
     more = [each for each in (found, reason) if each and judged.verdict != "reproduced"]
     return joined([joined([_named(judged), *more], "; "), "."], "")

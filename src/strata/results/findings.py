@@ -28,9 +28,12 @@ SEEDS: Final = 3
 """The seeds of a variation by default: the fewest with an interval."""
 AS_MEASURED: Final = "as measured"
 REPRODUCED: Final = "reproduced"
+KEPT: Final = "kept"
+DROPPED: Final = "dropped"
+"""Of a drawn test bed: whether it meets the published levels."""
 UNTRIED: Final = "not tried within the budget"
 
-Kind = Literal["sensitivity", "what-if", "bisect"]
+Kind = Literal["sensitivity", "what-if", "bisect", "anchor"]
 QuantityKind = Literal["disk", "memory", "workload", "weight"]
 Outcome = Literal["flips", "stays", "cannot say"]
 Range = Literal["published", "estimated", "chosen"]
@@ -263,7 +266,8 @@ class Finding(Frozen):
 
     Attributes:
         kind: The question. ``sensitivity``: the break-even points of the answer for a use. ``what-if``: the
-            changes of the study that flip a claim's verdict. ``bisect``: the commit that changed a metric.
+            changes of the study that flip a claim's verdict. ``anchor``: drawn test beds, and of a claim its
+            verdict on the kept ones. ``bisect``: the commit that changed a metric.
         subject: The use, the claim or the trial.
         results_sha256: Of the trials of these results; findings of others are not shown.
         whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.

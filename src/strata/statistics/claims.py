@@ -26,12 +26,14 @@ Verdict = Literal[
     "not reproduced",
     "reversed",
     "in another regime",
+    "open",
     "undecided",
     "not testable",
     "testable",
 ]
-"""``in another regime``: the stack that is compared with is far from its published level, so that the ratio
-answers another question. ``testable`` is said of a study without results, everything else of results."""
+"""``open``: plausible test beds disagree. ``in another regime``: the stack that is compared with is far from
+its published level, so that the ratio answers another question. ``testable`` is said of a study without
+results, everything else of results."""
 # The first of these that one of its comparisons has is a claim's, because a claim needs all of them.
 _WEAKEST: Final[tuple[Verdict, ...]] = (
     "reversed",
@@ -74,26 +76,40 @@ class ClaimFinding:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with all its comparisons, in the order of the file and of the study's stacks."""
+    """A claim with all its comparisons, in the order of the file and of the study's stacks.
+
+    Attributes:
+        anchored: The verdict over the test beds that meet the published level, with the reason; None if
+            nobody asked for it.
+    """
 
     claim: Claim
     findings: Sequence[ClaimFinding] = ()
+    anchored: tuple[Verdict, str] | None = None
 
     @property
     @in_json
     def verdict(self) -> Verdict:
+        return self.unanchored if self.anchored is None else self.anchored[0]
+
+    @property
+    @in_json
+    def unanchored(self) -> Verdict:
+        """The verdict by the study as it is."""
         found = {each.verdict for each in self.findings}
         return next((verdict for verdict in _WEAKEST if verdict in found), "not testable")
 
     @property
     def deciding(self) -> list[ClaimFinding]:
-        """The comparisons that have the claim's verdict."""
-        return [each for each in self.findings if each.verdict == self.verdict]
+        """The comparisons that have the verdict of the study as it is."""
+        return [each for each in self.findings if each.verdict == self.unanchored]
 
     @property
     @in_json
     def why(self) -> str:
-        """The reason for a verdict that says nothing; empty for the others."""
+        """The reason for a verdict that says nothing, or rests on test beds; empty for the others."""
+        if self.anchored is not None:
+            return self.anchored[1]
         return self.claim.untestable or next((each.why for each in self.deciding), "")
 
 

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata claims --anchor``: test beds are kept by published levels, never by ratios."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from varied_studies import TEXT, measured, planted
+
+from command_line import refusal, shown_json
+from strata.experiment.strategies.anchor import Anchor
+from strata.reading.claims import Claim, Expectation
+from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried, findings_of
+from strata.results.store import ResultsFolder
+from strata.runners.fake import FakeRunner
+from strata.statistics.anchored import anchored
+from strata.statistics.claims import ClaimFinding, Judgement
+
+SUBJECT = "xfs.oltp.transactions_per_s"
+
+
+def claims(ratio: str = "[1.9, 2.1]", level: float = 50) -> str:
+    return f"""
+[[claims]]
+id = "oltp.ext4"
+claim = "ext4 commits twice as many transactions as XFS"
+source = "a test"
+expect = [
+    {{ workload = "oltp", metric = "transactions_per_s", stack = "ext4", against = "xfs", ratio = {ratio} }},
+]
+
+[[levels]]
+workload = "oltp"
+metric = "transactions_per_s"
+stack = "xfs"
+value = {level}
+unit = "1/s"
+source = "a test"
+
+[[unknowns]]
+quantity = "wd-re4-500gb.write_settle"
+range = [0.4, 2.0]
+why = "a test"
+
+[[unknowns]]
+quantity = "processor"
+range = [0.5, 2.0]
+why = "a test"
+"""
+
+
+def response(stack: str, values: dict[str, float]) -> float:
+    """XFS makes 100 transactions a second at 1 ms of settling; slow settling halves ext4's time."""
+    xfs_ms = 10.0 * values["write_settle"]
+    return xfs_ms if stack == "xfs" else xfs_ms * (0.5 if values["write_settle"] > 1.2 else 1.5)
+
+
+def anchor(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[dict[str, Any], FakeRunner]:
+    if not (folder / "results").exists():
+        folder.mkdir(exist_ok=True)
+        measured(folder, planted(response), TEXT)
+    (folder / "my.claims.toml").write_text(text)
+    runner = planted(response)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: runner)
+    words = ("claims", folder / "results", "--claims", folder / "my.claims.toml")
+    [found] = shown_json(*words, "--anchor", "--beds", 8, "--jobs", 1)["claims"]
+    return found, runner
+
+
+def drawn(folder: Path) -> Finding:
+    return findings_of(ResultsFolder.open(folder / "results"), "anchor")[SUBJECT]
+
+
+def test_a_claim_is_judged_on_the_beds_that_meet_the_level_and_nothing_is_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, runner = anchor(tmp_path, monkeypatch, claims())
+
+    beds = drawn(tmp_path).tried
+    assert {bed.verdict for bed in beds} == {KEPT, DROPPED}
+    for bed in beds:
+        [level] = bed.compared
+        assert level.level is not None
+        assert (bed.verdict == KEPT) == (50 / 1.5 <= level.level <= 50 * 1.5), bed
+    assert (found["unanchored"], found["verdict"]) == ("in another regime", "reproduced")
+    assert "of 8 test beds meet the published level" in found["why"]
+    assert runner.begun
+    assert anchor(tmp_path, monkeypatch, claims())[1].begun == []
+
+
+def test_only_the_reference_stacks_trials_decide_which_beds_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {}
+    for ratio in ("[1.9, 2.1]", "[0.1, 0.2]"):
+        _, runner = anchor(tmp_path / ratio[1:4], monkeypatch, claims(ratio))
+        found[ratio] = drawn(tmp_path / ratio[1:4])
+        first = [trial.split(".")[0] for trial in runner.begun][: len(found[ratio].tried)]
+        assert set(first) == {"xfs"}, "the first trials are one of each bed, of the reference stack"
+    assert len({each.model_dump_json() for each in found.values()}) == 1, "the claim's ratio is no input"
+    names = " ".join(f"{each.type}" for each in fields(Anchor))
+    for kind in (Claim, Expectation, Judgement, ClaimFinding):
+        assert kind.__name__ not in names.replace("ClaimSubject", "")
+
+
+def test_where_no_bed_meets_the_level_the_nearest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = anchor(tmp_path, monkeypatch, claims(level=5))
+
+    assert found["verdict"] == "in another regime"
+    assert (
+        "0 of 8 test beds meet the published level; the nearest, wd-re4-500gb.write_settle = " in found["why"]
+    )
+
+
+def bed(verdict: str, settle: float, seek: float, ratio: float = 1.0) -> Tried:
+    values = {"settle": settle, "seek": seek}
+    compared = Compared(workload="oltp", stack="a", against="b", level=ratio)
+    return Tried(name="bed", values=values, verdict=verdict, compared=(compared,))
+
+
+def test_a_claim_is_open_where_beds_disagree_and_says_on_what_it_turns() -> None:
+    drawn = [bed(KEPT, settle, 1) for settle in (1, 2, 3, 4)]
+    judged = [bed("reversed", 1, 8), bed("reproduced", 3, 9), bed("reversed", 2, 9), bed("reproduced", 4, 8)]
+    verdict, why = anchored(Finding(kind="anchor", subject="it", tried=(*drawn, *judged)))
+
+    assert verdict == "open"
+    assert "it turns on settle (1.0: reversed, 2.0: reversed, 3.0: reproduced, 4.0: reproduced)" in why
+
+
+def test_an_anchor_needs_levels_and_unknowns(tmp_path: Path) -> None:
+    measured(tmp_path, planted(response), TEXT)
+    (tmp_path / "my.claims.toml").write_text(claims().partition("[[levels]]")[0])
+    words = ("claims", tmp_path / "results", "--claims", tmp_path / "my.claims.toml", "--anchor")
+
+    assert "states no [[unknowns]] or no [[levels]]" in refusal(*words).cause
