@@ -79,5 +79,5 @@ def test_a_dump_beside_the_study_is_read_by_the_servers_client(tmp_path: Path) -
         (dump,) = plan.inputs
         assert (dump.kind, dump.source) == ("file", "dump.sql")
         assert "--file=${input-dump}" in found["sysbench-init"].argv
-        assert found["sysbench-prepare"].argv[-1].endswith("/content")
+        assert found["sysbench-prepare"].argv[-1].endswith("/content.sql")
         assert study.workloads["load"].needs_permission

@@ -33,7 +33,8 @@ ROLE: Final = "workload"
 class DatabaseServer(ABC):
     """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
-    of_dumps: ClassVar[str] = ""  # what the reading of a dump asks of it, in the title of the step
+    left_out: ClassVar[str]  # the parts of a dump that belong to the machine that it was made on
+    of_dump: ClassVar[str]  # shell: from the dump $1 the SQL $1.sql without them
     tools: ClassVar[tuple[str, ...]]  # the programs that `steps` run, without those of clients
     title: ClassVar[str]
     folder: ClassVar[str]

@@ -136,7 +136,11 @@ class MariadbServer(DatabaseServer):
 
     doublewrite_place: str | None = None  # of its system tablespace, in which the doublewrite buffer lies
 
-    tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
+    tools = ("install", "mariadb", "mariadb-install-db", "mariadbd", "sh")
+    left_out = "definers, and collations that only MySQL has,"
+    of_dump = r"""
+sed -E -e 's/DEFINER=`[^`]*`@`[^`]*`//g' -e 's/utf8mb4_0900_[a-z_]+/utf8mb4_general_ci/g' "$1" > "$1.sql"
+"""
     title = "MariaDB"
     kind = "mariadb"
     folder = "mariadb"

@@ -61,6 +61,15 @@ _AMOUNTS: Final = """
     work_mem
 """
 
+# The lines of COPY are data, whatever they look like.
+_OF_DUMP: Final = r"""
+if [ "$(head -c 5 "$1" | tr -d '\0')" = PGDMP ]; then
+  exec pg_restore -O -x --no-comments --no-tablespaces --file="$1.sql" "$1"
+fi
+owners='ALTER [A-Z ]+ .* OWNER TO .*|ALTER DEFAULT PRIVILEGES .*|(GRANT|REVOKE) .*|COMMENT ON EXTENSION .*'
+sed -E -e '/^COPY .* FROM stdin;$/,/^\\\.$/b' -e "/^($owners);\$/d" "$1" > "$1.sql"
+"""
+
 SETTINGS: Final[Forms] = {
     **dict.fromkeys(_SWITCHES.split(), _SWITCH),
     **dict.fromkeys(_AMOUNTS.split(), _AMOUNT),
@@ -110,8 +119,9 @@ class PostgresqlServer(DatabaseServer):
     these rights.
     """
 
-    of_dumps = " (a dump needs `pg_dump --no-owner --no-privileges`: its machine's roles are not here)"
-    tools = ("initdb", "install", "pg_isready", "postgres", "psql")
+    left_out = "owners and privileges"
+    of_dump = _OF_DUMP
+    tools = ("initdb", "install", "pg_isready", "postgres", "psql", "sh")
     title = "PostgreSQL"
     kind = "postgresql"
     folder = "postgres"

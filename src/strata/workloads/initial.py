@@ -39,8 +39,9 @@ class OwnTables(CostsRealTime, OpenLoop):
     )
     init: StrictStr | None = key(
         None,
-        "The same from a file beside the study, such as a dump by `pg_dump --no-owner --no-privileges` or "
-        "mariadb-dump. The client that reads it can run programs: on a host it needs --allow-commands",
+        "The same from a file beside the study, such as a dump by pg_dump (plain or custom), mariadb-dump or "
+        "mysqldump; owners, privileges and definers are left out. The client that reads it can run programs: "
+        "on a host it needs --allow-commands",
         "dump.sql",
     )
 
@@ -51,6 +52,10 @@ class OwnTables(CostsRealTime, OpenLoop):
     @property
     def needs_permission(self) -> bool:
         return self.init is not None
+
+    @property
+    def has_own_script(self) -> bool:
+        return self.script_text is not None
 
     @property
     def has_own_tables(self) -> bool:
@@ -70,7 +75,7 @@ class OwnTables(CostsRealTime, OpenLoop):
         given = [name for name in ("init_text", "init") if getattr(self, name) is not None]
         if len(given) == 2:
             yield Diagnostic("the tables are made twice", remedy="keep init or init_text", key="init")
-        if given and self.script_text is None:
+        if given and not self.has_own_script:
             cause = f"the built-in scripts need {scripts}'s own tables"
             yield Diagnostic(cause, remedy="add script_text", key=given[0])
         text = self.init_text
@@ -91,11 +96,14 @@ class OwnTables(CostsRealTime, OpenLoop):
             path = server.script_path("content")
             tar = ("tar", "--extract", f"--directory={server.private_folder}", f"--file=${{input-{_INPUT}}}")
             # The file may lie where only root can read.
-            got = server.prepare("init", "Unpack the dump", *tar, user="root")
+            got = [server.prepare("init", "Unpack the dump", *tar, user="root")]
+            title = f"Leave out {server.left_out} of a dump"
+            plain = ("sh", "-euc", literal(server.of_dump), "sh", path)
+            got.append(server.prepare("dump", title, *plain, time_limit_ns=limit_ns))
+            path += ".sql"
         else:
             text = literal(self.init_text or "")
-            got = server.prepare("init", "Write the SQL of the tables", "tee", path, stdin=text)
+            got = [server.prepare("init", "Write the SQL of the tables", "tee", path, stdin=text)]
         argv = server.reads(path, values)
-        # The title stands before what the client says, such as that a role does not exist.
-        title = "Create and fill the tables" + (server.of_dumps if self.init is not None else "")
-        return [got, server.prepare(name, title, *argv, time_limit_ns=limit_ns)]
+        title = "Create and fill the tables"
+        return [*got, server.prepare(name, title, *argv, time_limit_ns=limit_ns)]

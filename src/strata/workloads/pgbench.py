@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -41,6 +41,7 @@ _SLACK_NS: Final = 300 * NS_PER_S
 _US_PER_S: Final = NS_PER_S // NS_PER_US
 
 _SCRIPT: Final = "script.sql"
+_ENTRY: Final = re.compile(r"[^@\x00]{1,200}(@\d{1,6})?")
 _LOAD_ID: Final = sessions.load_id("pgbench")
 _BEYOND_NS: Final = NS_PER_S  # it runs on, so that the window is full to its end
 META_COMMANDS: Final = (
@@ -112,9 +113,14 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
     )
     spans_window: ClassVar[bool] = True
-    load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
+    load_keys: ClassVar[Mapping[str, object]] = {
+        "clients": 1,
+        "script_text": None,
+        "scripts": [],
+        "script_texts": {},
+    }
     hints: ClassVar[dict[str, str]] = Workload.hints | dict.fromkeys(
-        ("script", "file", "script_file"), "write the text of the file as script_text"
+        ("file", "script_file"), 'files beside the study, with weights: scripts = ["load.sql@3"]'
     )
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
@@ -131,6 +137,14 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         None,
         "A script of one's own instead, in pgbench's language; :scale is set",
         "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;",
+    )
+    scripts: list[StrictStr] = key(
+        [],
+        "The same from files beside the study, each chosen with the weight after its @, as by pgbench --file",
+        ["new-order.sql@45", "payment.sql@43"],
+    )
+    script_texts: dict[StrictStr, StrictStr] = key(
+        {}, "The texts of `scripts`, by their entries; they are read", {"payment.sql@43": "SELECT 1;"}
     )
     rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = key(
         None,
@@ -156,6 +170,22 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         "wal",
     )
 
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+        entries = table.get("scripts")
+        if isinstance(entries, list) and "script_texts" not in table:
+            files = {each: each.partition("@")[0] for each in entries if isinstance(each, str)}
+            table["script_texts"] = {each: read("scripts", file) for each, file in files.items()}
+
+    @property
+    def _texts(self) -> list[str]:
+        """The scripts of the study's own; none: a built-in one."""
+        return [*self.script_texts.values(), *([] if self.script_text is None else [self.script_text])]
+
+    @property
+    def has_own_script(self) -> bool:
+        return bool(self.scripts) or self.script_text is not None
+
     @property
     def server_type(self) -> type[DatabaseServer]:
         return PostgresqlServer
@@ -170,19 +200,33 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         if self.until is not None and self.jobs > 1:
             cause = "each thread writes a log of its own, and until reads one"
             yield Diagnostic(cause, remedy="leave jobs out", key="until")
-        if self.script_text is not None:
-            if "script" in self.model_fields_set:
-                yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
-            yield from _script_diagnostics(self.script_text)
+        yield from self._script_diagnostics()
         yield from self.table_diagnostics("pgbench")
         if self.latency_limit_ns is not None and self.rate_per_s is None:
             cause = "without a rate no transaction is ever late"
             yield Diagnostic(cause, remedy="write for example rate = 200 beside it", key="latency_limit")
         yield from self.server_diagnostics(self.scale * _SCALE_BYTES, capacity_bytes, "scale")
 
+    def _script_diagnostics(self) -> Iterator[Diagnostic]:
+        given = [each for each in ("scripts", "script_text") if getattr(self, each)]
+        if given and ("script" in self.model_fields_set or len(given) > 1):
+            yield Diagnostic("there are two scripts", remedy="leave script out", key=given[0])
+        for each in self.scripts:
+            if not _ENTRY.fullmatch(each):
+                remedy = "write the file's name, and perhaps @ and a weight: payment.sql@43"
+                yield Diagnostic(f'"{each[:60]}" names no script', remedy=remedy, key="scripts")
+        for name, text in self.script_texts.items():
+            for found in _script_diagnostics(text):
+                yield Diagnostic(f"{name}: {found.cause}", remedy=found.remedy, key="scripts")
+        if self.script_text is not None:
+            yield from _script_diagnostics(self.script_text)
+
     def steps(self, context: WorkloadContext) -> list[Step]:
         server = self._server(context)
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
+        for at, text in enumerate(self.script_texts.values(), 1):
+            written = server.script(f"{at}-{_SCRIPT}", text)
+            script.append(written.model_copy(update={"id": f"{written.id}-{at}"}))
         return [
             *server.steps(),
             *self._initialise(server),
@@ -196,7 +240,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
 
     @property
     def uncounted(self) -> str | None:
-        if self.script_text is not None:
+        if self.has_own_script:
             return "a script of one's own leaves no history to count"
         return "select-only writes nothing" if self.script == "select-only" else None
 
@@ -240,13 +284,17 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
 
     def _load(self, server: PostgresqlServer) -> list[Step]:
         has_script, limit_ns = self.script_text is not None, self.latency_limit_ns
+        several = [
+            f"--file={server.script_path(f'{at}-{_SCRIPT}')}@{each.partition('@')[2] or 1}"
+            for at, each in enumerate(self.script_texts, 1)
+        ]
         log = "-".join(filter(None, (f"{server.private_folder}/transactions", server.context.window)))
         options = {
             "no-vacuum": True,
-            "builtin": None if has_script else self.script,
+            "builtin": None if self.has_own_script else self.script,
             "file": server.script_path(_SCRIPT) if has_script else None,
             # pgbench finds the scale only for its own scripts.
-            "scale": self.scale if has_script else None,
+            "scale": self.scale if self.has_own_script else None,
             "client": self.clients,
             "jobs": self.jobs,
             "time": (self.warmup_ns + self.duration_ns + _BEYOND_NS) // NS_PER_S,
@@ -265,7 +313,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
             ending["ready"] = ("true",)
         return sessions.spanning_steps(
             server,
-            ("pgbench", *option_words(options)),
+            ("pgbench", *option_words(options), *several),
             who=f"{self.clients} clients",
             warmup_ns=self.warmup_ns,
             duration_ns=self.duration_ns,
@@ -302,7 +350,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
 
     @property
     def is_paced(self) -> bool:
-        return self.rate_per_s is not None or "sleep" in (self.script_text or "")
+        return self.rate_per_s is not None or any("sleep" in text for text in self._texts)
 
     def spans_ns(self, outputs: Outputs) -> Sequence[tuple[int, int]]:
         lines = self._transactions(outputs)

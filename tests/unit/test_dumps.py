@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a database brings as files: dumps without their machine's roles, and scripts with weights."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from strata.errors import DiagnosticsError
+from strata.plan.compile import compile_trial
+from strata.servers.database import DatabaseServer
+from strata.servers.mariadb import MariadbServer
+from strata.servers.postgresql import PostgresqlServer
+from study_texts import read, stack_text
+
+POSTGRESQL: Final = """\
+CREATE TABLE public.item (id integer, note text);
+ALTER TABLE public.item OWNER TO app;
+COPY public.item (id, note) FROM stdin;
+GRANT SELECT ON x TO y;
+ALTER TABLE x OWNER TO y;
+\\.
+GRANT SELECT ON TABLE public.item TO app;
+ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON TABLES TO app;
+COMMENT ON EXTENSION plpgsql IS 'PL/pgSQL';
+ALTER TABLE ONLY public.item ADD CONSTRAINT p PRIMARY KEY (id);
+"""
+MYSQL: Final = "/*!50013 DEFINER=`root`@`%` SQL SECURITY */ CREATE TABLE t COLLATE=utf8mb4_0900_ai_ci;\n"
+
+
+def kept(server: type[DatabaseServer], folder: Path, dump: str) -> str:
+    (folder / "content").write_text(dump)
+    subprocess.run(("sh", "-euc", server.of_dump, "sh", str(folder / "content")), check=True)
+    return (folder / "content.sql").read_text()
+
+
+def test_a_dump_loses_its_machines_roles_and_no_data(tmp_path: Path) -> None:
+    lines = POSTGRESQL.splitlines(keepends=True)
+    assert kept(PostgresqlServer, tmp_path, POSTGRESQL) == "".join([lines[0], *lines[2:6], lines[9]])
+    assert kept(MariadbServer, tmp_path, MYSQL) == (
+        "/*!50013  SQL SECURITY */ CREATE TABLE t COLLATE=utf8mb4_general_ci;\n"
+    )
+
+
+def test_several_scripts_run_with_their_weights(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    (tmp_path / "b.sql").write_text("\\set n random(1, :scale)\nSELECT :n;\n")
+    text = 'workload = "pgbench"\nscale = 1\nclients = 2\nduration = "5s"\nscripts = ["a.sql@3", "b.sql"]\n'
+
+    def study(text: str) -> str:
+        return stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb")
+
+    plan = compile_trial(read(tmp_path, study(text)), "stack", "load", 1)
+    found = {each.id: each for each in plan.steps}
+    files = [each.partition("/1-")[2] or each.partition("/2-")[2] for each in found["pgbench-load"].argv[-2:]]
+    assert files == ["script.sql@3", "script.sql@1"]
+    assert found["pgbench-script-2"].stdin == "\\set n random(1, :scale)\nSELECT :n;\n"
+    assert not any(each.startswith("--builtin") for each in found["pgbench-load"].argv)
+    (tmp_path / "b.sql").write_text("\\! rm\n")
+    for wrong, cause in (
+        (text, "b.sql: the script has a backslash"),
+        (text.replace("b.sql", "c.sql"), "there is no file"),
+        (text + 'script = "select-only"\n', "there are two scripts"),
+        (text.replace("@3", "@x"), "names no script"),
+    ):
+        with pytest.raises(DiagnosticsError) as error:
+            read(tmp_path, study(wrong))
+        assert any(cause in each.cause for each in error.value.diagnostics), cause
