@@ -102,6 +102,14 @@ _LAYERS: Final = {
     ),
     "layer-md-raid4": (3, '{ layer = "md", level = 4, bitmap = "none" }, { layer = "ext4" }'),
     "layer-md-raid5": (3, '{ layer = "md", level = 5, initial_sync = "background" }, { layer = "xfs" }'),
+    "layer-md-raid5-journal": (
+        4,
+        '{ layer = "md", level = 5, journal = "disk3", journal_mode = "write-back", '
+        'sync_speed_min = "9MB/s", stripe_cache_size = 4096, sync_speed_max = "100MB/s" }, { layer = "ext4" }',
+    ),
+    "layer-md-raid5-ppl": (3, '{ layer = "md", level = 5, partial_parity_log = true }, { layer = "ext4" }'),
+    "layer-ext4-journal": (2, '{ layer = "ext4", journal = "disk1" }'),
+    "layer-xfs-log": (2, '{ layer = "xfs", log = "disk1" }'),
     "layer-md-raid6": (4, '{ layer = "md", level = 6, layout = "right-asymmetric" }, { layer = "ext4" }'),
     "layer-md-raid10-far": (
         3,
@@ -120,6 +128,7 @@ _LAYERS: Final = {
         '{ layer = "lvm", type = "raid10", snapshot_size = "64MiB", spares = ["disk4"] }, { layer = "xfs" }',
     ),
     "layer-lvm-raid5": (3, '{ layer = "lvm", type = "raid5" }, { layer = "ext4" }'),
+    "layer-lvm-raid6": (5, '{ layer = "lvm", type = "raid6" }, { layer = "ext4" }'),
     "layer-lvm-thin": (1, '{ layer = "lvm-thin" }, { layer = "ext4" }'),
     "layer-lvm-thin-everything": (
         3,

@@ -72,6 +72,13 @@ def test_what_a_level_does_not_have_is_refused_at_its_key() -> None:
         ({"level": 0, "bitmap": "internal"}, "bitmap"),
         ({"level": 0, "spares": ["disk9"]}, "spares"),
         ({"level": 0, "initial_sync": "wait"}, "initial_sync"),
+        ({"level": 1, "stripe_cache_size": 512}, "stripe_cache_size"),
+        ({"level": 0, "sync_speed_max": "9MB/s"}, "sync_speed_max"),
+        ({"level": 6, "partial_parity_log": True}, "partial_parity_log"),
+        ({"level": 10, "journal": "disk9"}, "journal"),
+        ({"level": 5, "journal_mode": "write-back"}, "journal_mode"),
+        ({"level": 5, "journal": "disk9", "bitmap": "internal"}, "bitmap"),
+        ({"level": 5, "journal": "disk9", "partial_parity_log": True}, "partial_parity_log"),
         ({"level": 5, "chunk": "1GiB"}, "chunk"),
     ):
         assert refused_keys(md(**keys), on(4, 4, 4, 4), disk9=4 * GIB) == [key]

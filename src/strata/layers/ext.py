@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from pydantic import Field, StrictStr
+
 from strata.devices.structure import Structure
 from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import (
@@ -46,7 +48,7 @@ from strata.model.allowed import (
 )
 from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.model.step import Step
-from strata.units import NS_PER_S
+from strata.units import NS_PER_S, describe_size
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
 _QUOTA_TYPES: Final = form(r"(usr|grp|prj)quota(:(usr|grp|prj)quota){0,2}", "such as usrquota:prjquota")
@@ -293,7 +295,41 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     # A 64-bit filesystem, the default of mke2fs for ext4, needs extents.
     rules = (*RULES, *(Rule(f"-O {each}", _MKE2FS, needs=("-O ^64bit",)) for each in ("^extent", "^extents")))
 
+    device_keys = ("journal",)
+    external_log = ("-J device=", "-j ", "journal_path=")
+
     layer: Literal["ext4"] = "ext4"
+    journal: StrictStr | None = Field(None, examples=["ssd0"], exclude_if=lambda value: value is None)
+    """A device of the study that holds nothing but the journal; default: it lies in the filesystem"""
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        yield from super().diagnostics(lower, named)
+        if self.journal is None:
+            return
+        given = dict(given_words(self.mkfs, MKFS))
+        if other := [each for each in given if each.startswith("-J") or each == "-O ^has_journal"]:
+            cause = f"{other[0]} is for a journal in the filesystem"
+            yield Diagnostic(cause, remedy="leave it out: the journal takes its device", key="mkfs")
+        if self._block_bytes(lower) is None:
+            cause = "the journal needs the filesystem's size of blocks"
+            yield Diagnostic(cause, remedy='write mkfs = ["-b", "4096"]', key="journal")
+        if (size := named.get(self.journal)) is not None and size < _JOURNAL_BLOCKS_MIN << 13:
+            cause = f"a journal needs {describe_size(_JOURNAL_BLOCKS_MIN << 13)}"
+            yield Diagnostic(cause, remedy="raise the `capacity` of its device", key="journal")
+
+    def build(self, context: LayerContext) -> list[Step]:
+        if self.journal is None:
+            return super().build(context)
+        make = ("mkfs.ext4", "-q", "-F", "-O", "journal_dev", "-U", str(context.derived_uuid("journal")))
+        blocks = ("-b", str(self._block_bytes(context.provided)))
+        journal = context.step(
+            "journal",
+            f"Make the journal on {self.journal}",
+            *(*make, *blocks, f"${{{self.journal}}}"),
+            destroys=(self.journal,),
+            time_limit_ns=self.make_limit_ns,
+        )
+        return [journal, *super().build(context)]
 
     def make_options(self, context: LayerContext) -> list[str]:
         program, *rest = super().make_options(context)

@@ -83,6 +83,9 @@ class Filesystem(Layer):
     capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()
     """The filesystem's own checker, with options that keep it from changing anything; (): none."""
+    external_log: ClassVar[tuple[str, str, str]] = ("", "", "")
+    """With a log on the device of its `device_keys`: the words of mkfs and of its checker, and the mount
+    option; each is followed by the device."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
     periods_ns: ClassVar[Mapping[str, int]] = WRITE_BACK
 
@@ -120,7 +123,13 @@ class Filesystem(Layer):
         return others, values
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        return (*self.checker, context.lower[0]) if self.checker else None
+        return (*self.checker, *self._log_words(1), context.lower[0]) if self.checker else None
+
+    def _log_words(self, which: int) -> list[str]:
+        """The words about a log on a device of its own, without the device if there is none."""
+        named = [name for names in self.named_devices().values() for name in names]
+        words = self.external_log[which]
+        return [f"{word}" for name in named[:1] if words for word in f"{words}${{{name}}}".split()]
 
     def path(self, context: LayerContext) -> str:
         return context.mount
@@ -148,6 +157,7 @@ class Filesystem(Layer):
             "make",
             f"Make the {self.layer} filesystem on {disks}",
             *map(literal, self.make_options(context)),
+            *self._log_words(0),
             *context.lower,
             destroys=context.devices,
             time_limit_ns=self.make_limit_ns,
@@ -155,7 +165,7 @@ class Filesystem(Layer):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        all_options = [*self.mount_options(context), *map(literal, self.mount)]
+        all_options = [*self._log_words(2), *self.mount_options(context), *map(literal, self.mount)]
         options = ["-o", ",".join(all_options)] if all_options else []
         mount = ("mount", "--mkdir", "-t", self.layer, *options, context.lower[0], context.mount)
         return [

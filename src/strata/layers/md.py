@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from strata.devices.structure import Structure
 from strata.diagnostics.names import Diagnostic
 from strata.layers.options import power_of_two, spare_diagnostics
 from strata.model.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.model.step import Command, Prerequisites, Step
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import NS_PER_S, Rate, Size, describe_size
 from strata.words import listed
 
 _LEVELS: Final = {f"raid{level}": level for level in (0, 1, 4, 5, 6, 10)}
@@ -92,7 +92,7 @@ class Md(Layer):
     prerequisites = Prerequisites(tools=("mdadm", "mkdir"))
     kernel_log = MD_LOG
     packages = ("mdadm",)
-    device_keys = ("spares",)
+    device_keys = ("spares", "journal")
     also_called = ("mdadm", "mdraid", "raid", "software-raid")
 
     layer: Literal["md"] = "md"
@@ -130,8 +130,35 @@ class Md(Layer):
     def _chunk_bytes(self) -> int:
         return self.chunk_bytes or _CHUNK_BYTES
 
+    journal: StrictStr | None = Field(None, examples=["ssd0"], exclude_if=lambda value: value is None)
+    """A device of the study that takes every write of levels 4, 5 and 6 first, which closes the write hole;
+    it takes the bitmap's place; default: none"""
+    journal_mode: Literal["write-through", "write-back"] | None = Field(
+        None, examples=["write-back"], exclude_if=lambda value: value is None
+    )
+    """Whether a write is done when it is in the journal (write-back) or on all disks; default:
+    write-through"""
+    partial_parity_log: StrictBool = Field(False, examples=[True], exclude_if=lambda value: not value)
+    """Level 5: note the parity of the rest of a stripe before writing into it (PPL), which closes the write
+    hole without another device; it takes the bitmap's place"""
+    stripe_cache_size: Annotated[StrictInt, Field(ge=17, le=32768)] | None = Field(
+        None, examples=[8192], exclude_if=lambda value: value is None
+    )
+    """Levels 4, 5 and 6: stripes of 4 KiB of each disk that are held in memory; default: 256"""
+    sync_speed_min_bytes_per_s: Annotated[Rate, Field(ge=1 << 10)] | None = Field(
+        None, alias="sync_speed_min", examples=["50MB/s"], exclude_if=lambda value: value is None
+    )
+    """What a synchronisation takes of each disk even beside a load; default: 1000 KiB/s"""
+    sync_speed_max_bytes_per_s: Annotated[Rate, Field(ge=1 << 10)] | None = Field(
+        None, alias="sync_speed_max", examples=["200MB/s"], exclude_if=lambda value: value is None
+    )
+    """What a synchronisation takes at most; default: 200000 KiB/s"""
+
     def needs(self) -> Prerequisites:
-        return self.prerequisites | Prerequisites(features=(f"md:raid{self.level}",))
+        knobs = (self.journal_mode, self.stripe_cache_size, self.sync_speed_min_bytes_per_s)
+        tuned = any(knobs) or self.sync_speed_max_bytes_per_s
+        tools = ("realpath", "tee") if tuned else ()
+        return self.prerequisites | Prerequisites(tools=tools, features=(f"md:raid{self.level}",))
 
     def stated(self) -> Mapping[str, str]:
         return {"initial_sync": self.initial_sync} if self.level else {}
@@ -158,7 +185,13 @@ class Md(Layer):
 
     @property
     def _has_bitmap(self) -> bool:
-        return self.level != 0 and self.bitmap != "none"
+        return self.level != 0 and self._bitmap != "none"
+
+    @property
+    def _bitmap(self) -> str:
+        """As mdadm is given it: a journal and a log of partial parities take its place."""
+        logged = self.journal is not None or self.partial_parity_log
+        return self.bitmap or ("none" if logged or not self.level else "internal")
 
     def _region_bytes(self, lower: Provided) -> int:
         """The region of a bit: as asked, or as mdadm chooses it (add_internal_bitmap1 of super1.c)."""
@@ -206,9 +239,20 @@ class Md(Layer):
             ("spares", self.spares or None, (1, 4, 5, 6, 10)),
             ("bitmap", self.bitmap if self.bitmap == "internal" else None, (1, 4, 5, 6, 10)),
             ("bitmap_chunk", self.bitmap_chunk_bytes, (1, 4, 5, 6, 10)),
+            ("journal", self.journal, tuple(_PARITIES)),
+            ("partial_parity_log", self.partial_parity_log or None, (5,)),
+            ("stripe_cache_size", self.stripe_cache_size, tuple(_PARITIES)),
+            ("sync_speed_min", self.sync_speed_min_bytes_per_s, (1, 4, 5, 6, 10)),
+            ("sync_speed_max", self.sync_speed_max_bytes_per_s, (1, 4, 5, 6, 10)),
         ):
             if value is not None and self.level not in levels:
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
+        logs = [key for key in ("journal", "partial_parity_log") if getattr(self, key)]
+        logs += ["bitmap"] if self.bitmap == "internal" and logs else []
+        if len(logs) > 1:
+            yield Diagnostic(f"{listed(logs)} exclude one another", remedy="keep one", key=logs[-1])
+        if self.journal_mode and not self.journal:
+            yield Diagnostic("there is no journal", remedy='write journal = "ssd0"', key="journal_mode")
         if self.bitmap == "none" and self.bitmap_chunk_bytes is not None:
             remedy = 'leave it out, or write bitmap = "internal"'
             yield Diagnostic("without a bitmap there is no region of it", remedy=remedy, key="bitmap_chunk")
@@ -246,11 +290,13 @@ class Md(Layer):
             *(f"--homehost={_HOST}", f"--name={context.label}"),
             f"--uuid={context.derived_uuid('array')}",
             *(f"--level={self.level}", *self._layout_words()),
-            f"--bitmap={self.bitmap or ('internal' if self.level else 'none')}",
+            f"--bitmap={self._bitmap}",
             f"--raid-devices={len(context.lower)}",
         ]
         if self.bitmap_chunk_bytes is not None:
             words.append(f"--bitmap-chunk={self.bitmap_chunk_bytes >> 10}")
+        words += ["--consistency-policy=ppl"] if self.partial_parity_log else []
+        words += [f"--write-journal=${{{self.journal}}}"] if self.journal else []
         if self.spares:
             words.append(f"--spare-devices={len(self.spares)}")
         if self.initial_sync == "assume-clean" and self.level:
@@ -266,10 +312,11 @@ class Md(Layer):
             undo=self._stop(context),
         )
         if self.initial_sync != "wait":
-            return [self._folder(context), created]
+            return [self._folder(context), created, *self._tuning(context)]
         return [
             self._folder(context),
             created,
+            *self._tuning(context),
             self._wait(context, "sync", "Wait for the initial synchronisation"),
         ]
 
@@ -283,9 +330,39 @@ class Md(Layer):
                 *("--assemble", self.path(context), _NO_FILE, f"--homehost={_HOST}", "--run"),
                 f"--uuid={context.derived_uuid('array')}",
                 *self._members(context),
+                *([f"${{{self.journal}}}"] if self.journal else []),
                 undo=self._stop(context),
             ),
+            *self._tuning(context),
         ]
+
+    def _tuning(self, context: LayerContext) -> list[Step]:
+        """Set the array's knobs in /sys, which it forgets when it is stopped."""
+        stated = {
+            "journal_mode": self.journal_mode,
+            "stripe_cache_size": self.stripe_cache_size,
+            "sync_speed_min": self.sync_speed_min_bytes_per_s and self.sync_speed_min_bytes_per_s >> 10,
+            "sync_speed_max": self.sync_speed_max_bytes_per_s and self.sync_speed_max_bytes_per_s >> 10,
+        }
+        given = {name: value for name, value in stated.items() if value is not None}
+        node = f"{context.prefix or context.name}-node"
+        find = ("realpath", "--relative-to=/dev", self.path(context))
+        found = [context.step("node", "Find the array's node", *find, cwd=context.cwd, binds=node)]
+        return (
+            []
+            if not given
+            else found
+            + [
+                context.step(
+                    name.replace("_", "-"),
+                    f"Set {name} of the array to {value}",
+                    *("tee", f"/sys/block/${{{node}}}/md/{name}"),
+                    stdin=f"{value}\n",
+                    cwd=context.cwd,
+                )
+                for name, value in given.items()
+            ]
+        )
 
     def _folder(self, context: LayerContext) -> Step:
         """Make the folder before mdadm does, whose mode would keep out loads, which run without root."""

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from pydantic import Field, StrictStr
+
 from strata.devices.structure import Structure
 from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import (
@@ -181,7 +183,12 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     periods_ns = {**WRITE_BACK, "work on the log of XFS": 30 * NS_PER_S}
     packages = ("xfsprogs", "quota", "e2fsprogs")
 
+    device_keys = ("log",)
+    external_log = ("-l logdev=", "-l ", "logdev=")
+
     layer: Literal["xfs"] = "xfs"
+    log: StrictStr | None = Field(None, examples=["ssd0"], exclude_if=lambda value: value is None)
+    """A device of the study that holds nothing but the log; default: it lies in the filesystem"""
 
     def unavailable(self) -> str | None:
         if self.barriers and "nobarrier" not in self.mount:

@@ -26,10 +26,11 @@ from strata.model.layer import Geometry, KernelLog, LayerContext, Provided, Shar
 from strata.model.step import Prerequisites, Step
 from strata.units import Size, describe_size
 
-Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
+Kind = Literal["linear", "striped", "raid1", "raid10", "raid5", "raid6"]
 """The type of a volume, as ``lvcreate --type`` takes it."""
 
-_DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
+_RAIDS: Final = ("raid1", "raid10", "raid5", "raid6")
+_DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 5}
 
 
 _PROBED_SNAPSHOTS: Final = 3
@@ -42,8 +43,8 @@ class Lvm(LvmLayer):
     """A volume of LVM, over one or several block devices.
 
     Of several devices ``linear`` fills one after the other, ``striped`` all in turn; ``raid1`` has a copy on
-    each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity. A snapshot is a classical one:
-    before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
+    each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity, ``raid6`` two. A snapshot is a
+    classical one: before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
     family = "RAID and volumes"
@@ -63,7 +64,7 @@ class Lvm(LvmLayer):
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field("linear", alias="type", examples=["striped"])
     """linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on each, raid10
-    stripes over pairs of copies, raid5 has one parity"""
+    stripes over pairs of copies, raid5 has one parity, raid6 two"""
     size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])
     """The volume's size, in whole extents of 4MiB; default: all that snapshots do not need"""
     stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(None, examples=[2])
@@ -72,7 +73,7 @@ class Lvm(LvmLayer):
     """What lies on one device before the next one's turn comes; default: 64KiB"""
     initial_sync: Literal["assume-clean", "wait"] | None = Field(None, examples=["wait"])
     """The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it out, because the
-    disks hold zeros; wait lets it end before anything else is built"""
+    disks hold zeros; wait lets it end before anything else is built. raid6 always waits"""
     snapshot_size_bytes: WholeExtents | None = Field(None, alias="snapshot_size", examples=["10GiB"])
     """Size of the store that a snapshot copies to, which is set aside; default: no snapshots"""
     snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(None, examples=[2])
@@ -82,11 +83,16 @@ class Lvm(LvmLayer):
     )
     """What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB"""
     spares: list[StrictStr] = Field([], examples=[["disk4"]])
-    """Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 and raid5"""
+    """Devices of the study that hold nothing until they replace a lost one: of raid1, raid10, raid5, raid6"""
 
     @property
     def is_raid(self) -> bool:
-        return self.kind in ("raid1", "raid10", "raid5")
+        return self.kind in _RAIDS
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the first synchronisation ends before anything else: LVM makes raid6 in no other way."""
+        return self.initial_sync == "wait" or self.kind == "raid6"
 
     @property
     def reserve_bytes(self) -> int:
@@ -98,7 +104,7 @@ class Lvm(LvmLayer):
         if self.reserve_bytes:
             targets += ["snapshot", "snapshot-merge"]
             tools += ["lvreduce"] if self.size_bytes is None else []
-        if self.initial_sync == "wait":
+        if self._waits:
             tools += ["dmsetup", "sleep"]
         return self.prerequisites | Prerequisites(
             tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets)
@@ -108,7 +114,7 @@ class Lvm(LvmLayer):
         return self.model_copy(update={"initial_sync": "wait"}) if self.is_raid else self
 
     def stated(self) -> Mapping[str, str]:
-        return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
+        return {"initial_sync": "wait" if self._waits else "assume-clean"} if self.is_raid else {}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         count, least = lower.count, _DISKS_MIN[self.kind]
@@ -140,11 +146,14 @@ class Lvm(LvmLayer):
                     remedy="give snapshot_size too, or leave it out",
                     key=key,
                 )
+        if self.kind == "raid6" and self.initial_sync == "assume-clean":
+            cause = "LVM synchronises raid6 at the start, always"
+            yield Diagnostic(cause, remedy="leave it out", key="initial_sync")
         for key, value, kinds in (
             ("stripes", self.stripes, ("striped",)),
-            ("stripe_size", self.stripe_size_bytes, ("striped", "raid10", "raid5")),
-            ("initial_sync", self.initial_sync, ("raid1", "raid10", "raid5")),
-            ("spares", self.spares or None, ("raid1", "raid10", "raid5")),
+            ("stripe_size", self.stripe_size_bytes, ("striped", "raid10", "raid5", "raid6")),
+            ("initial_sync", self.initial_sync, _RAIDS),
+            ("spares", self.spares or None, _RAIDS),
         ):
             if value is not None and self.kind not in kinds:
                 yield Diagnostic(
@@ -169,14 +178,14 @@ class Lvm(LvmLayer):
         if self.kind == "striped":
             return smallest * lower.count
         # Each device also holds an extent of metadata.
-        data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[self.kind]
+        data = self._stripes(lower.count) or 1
         return max(0, smallest - EXTENT_BYTES) * data
 
     def _stripes(self, devices: int) -> int | None:
         """Over how many devices data are striped, copies and parities not counted; None: over none."""
         if self.kind == "striped":
             return self.stripes or devices
-        return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
+        return {"raid10": devices // 2, "raid5": devices - 1, "raid6": devices - 2}.get(self.kind)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or all but the stores of snapshots."""
@@ -245,7 +254,7 @@ class Lvm(LvmLayer):
                     *("lvreduce", "--fs", "ignore", "--size", less, f"{group.name}/{group.data}"),
                 )
             )
-        if self.initial_sync == "wait":
+        if self._waits:
             steps += group.synchronised("sync", "Wait for the initial synchronisation")
         return steps
 
@@ -255,7 +264,7 @@ class Lvm(LvmLayer):
             words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
         if (stripes := self._stripes(disks)) is not None:
             words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
-        if self.is_raid and self.initial_sync != "wait":
+        if self.is_raid and not self._waits:
             words.append("--nosync")
         return words
 
@@ -313,7 +322,7 @@ class Lvm(LvmLayer):
         return int(stdout.split()[8])
 
     def losses_survived(self, lower: Provided) -> int:
-        return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
+        return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1, "raid6": 2}.get(self.kind, 0)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Put a spare in the lost device's place, after adding it to the group if need be."""
