@@ -105,7 +105,7 @@ _LAYERS: Final = {
     "layer-md-raid5-journal": (
         4,
         '{ layer = "md", level = 5, journal = "disk3", journal_mode = "write-back", '
-        'sync_speed_min = "9MB/s", stripe_cache_size = 4096, sync_speed_max = "100MB/s" }, { layer = "ext4" }',
+        'sync_speed_min = "9MB/s", stripe_cache_size = 512, sync_speed_max = "100MB/s" }, { layer = "ext4" }',
     ),
     "layer-md-raid5-ppl": (3, '{ layer = "md", level = 5, partial_parity_log = true }, { layer = "ext4" }'),
     "layer-ext4-journal": (2, '{ layer = "ext4", journal = "disk1" }'),

@@ -44,7 +44,7 @@ class Lvm(LvmLayer):
 
     Of several devices ``linear`` fills one after the other, ``striped`` all in turn; ``raid1`` has a copy on
     each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity, ``raid6`` two. A snapshot is a
-    classical one: before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
+    classical one: before a block is overwritten, it is copied to the snapshot's own store, `snapshot_size`.
     """
 
     family = "RAID and volumes"
