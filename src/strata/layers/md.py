@@ -173,6 +173,7 @@ class Md(Layer):
                 key="level",
             )
         yield from self._foreign_keys()
+        yield from self._log_diagnostics()
         if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
             yield Diagnostic(
                 f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
@@ -228,6 +229,14 @@ class Md(Layer):
             covers=lower.count - _PARITIES[self.level] if self.level in _PARITIES else 1,
         )
 
+    def _log_diagnostics(self) -> Iterable[Diagnostic]:
+        logs = [key for key in ("journal", "partial_parity_log") if getattr(self, key)]
+        logs += ["bitmap"] if self.bitmap == "internal" and logs else []
+        if len(logs) > 1:
+            yield Diagnostic(f"{listed(logs)} exclude one another", remedy="keep one", key=logs[-1])
+        if self.journal_mode and not self.journal:
+            yield Diagnostic("there is no journal", remedy='write journal = "ssd0"', key="journal_mode")
+
     def _foreign_keys(self) -> Iterable[Diagnostic]:
         layouts = _LAYOUTS.get(self.level, ())
         if self.layout is not None and self.layout not in layouts:
@@ -247,12 +256,6 @@ class Md(Layer):
         ):
             if value is not None and self.level not in levels:
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
-        logs = [key for key in ("journal", "partial_parity_log") if getattr(self, key)]
-        logs += ["bitmap"] if self.bitmap == "internal" and logs else []
-        if len(logs) > 1:
-            yield Diagnostic(f"{listed(logs)} exclude one another", remedy="keep one", key=logs[-1])
-        if self.journal_mode and not self.journal:
-            yield Diagnostic("there is no journal", remedy='write journal = "ssd0"', key="journal_mode")
         if self.bitmap == "none" and self.bitmap_chunk_bytes is not None:
             remedy = 'leave it out, or write bitmap = "internal"'
             yield Diagnostic("without a bitmap there is no region of it", remedy=remedy, key="bitmap_chunk")
