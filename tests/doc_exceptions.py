@@ -31,6 +31,7 @@ NOT_RUN: Final = {
     "pipx": "installs from an index: tests/lab/test_installed.py installs the wheels",
     "podman": "needs a container engine and minutes",
     "strata lab remove": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
+    "sudo strata record --pid": "attaches to a server: tests/unit/test_record.py",
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --what-if": "runs trials for minutes: "

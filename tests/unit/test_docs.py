@@ -16,6 +16,7 @@ from doc_pages import ROOT, Page, files, pages
 from strata.cli.man import ManualPage, command_tree
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
+from study_texts import written
 
 PAGES = pages()
 BY_NAME = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -80,7 +81,7 @@ def test_tables_of_a_page_can_be_read(page: Page) -> None:
 @BY_NAME
 def test_a_study_that_stands_whole_in_a_page_is_sound(page: Page, tmp_path: Path) -> None:
     for name, text in page.files.items():
-        (tmp_path / name).write_text(text)
+        written(tmp_path / name, text)
     for name, text in page.files.items():
         if "[study]" in text:
             assert load_study(tmp_path / name, catalogue()).trial_count > 1

@@ -218,7 +218,9 @@ def test_a_process_that_runs_is_recorded_with_what_it_has_open(tmp_path: Path) -
     assert {each[8] for each in calls if each[5] == "open"} == {"wa", "r"}
     assert any(each[5] == "seek" for each in calls)  # what was read before
     assert sum(each[5] == "write" for each in calls) >= 4
-    assert read_about(tmp_path / "app.strata-calls").bytes_before > 100
+    about = read_about(tmp_path / "app.strata-calls")
+    assert about.bytes_before > 100
+    assert about.span_ns < 60_000_000_000  # what was open is opened when it begins
 
 
 def test_what_cannot_be_recorded_is_refused_with_a_remedy(tmp_path: Path) -> None:

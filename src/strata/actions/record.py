@@ -23,6 +23,8 @@ from strata.traces.strace import OPTIONS, system_calls
 from strata.traces.tasks import Before, Opened
 from strata.working import working
 
+_IDLE: Final = ("sh", "-c", "for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do /bin/true; done")
+_TRIES: Final = 3
 _FILES_MAX: Final = 1_000_000
 _POLL_S: Final = 0.1
 _START_S: Final = 2.0
@@ -61,6 +63,7 @@ def record(
     root = Path(folder or start).resolve()
     if not root.is_dir():
         raise ResultError("there is no such folder", place=str(root), remedy="name the application's folder")
+    tracing_ns = _tracing_ns(strace)
     names = Names(_content(root), keep_names)
     target = ["--", *command] if pid is None else [f"--attach={each}" for each in before]
     with tempfile.TemporaryDirectory(prefix="strata-record-") as place:
@@ -71,7 +74,7 @@ def record(
         if not log.is_file() or not log.stat().st_size:
             raise _refused(said, pid)
         with working("reading what was recorded"), log.open(errors="surrogateescape") as lines:
-            recorder = Recorder(root, names, start, before)
+            recorder = Recorder(root, names, start, before, tracing_ns)
             recorder.unseen["running"] += not is_ended
             about = recorder.record(system_calls(lines))
     if not recorder.calls:
@@ -91,6 +94,23 @@ def _strace(command: Sequence[str]) -> str:
     if command and shutil.which(command[0]) is None:
         raise ResultError("there is no such program", place=command[0], remedy="check its name")
     return strace
+
+
+def _tracing_ns(strace: str) -> int:
+    """What the tracing of a call costs on this machine now, by processes that do nothing."""
+    plain, traced = list[int](), list[tuple[int, int]]()
+    for _ in range(_TRIES):  # the shortest of each: the machine does other things, too
+        begin_ns = time.monotonic_ns()
+        subprocess.run(_IDLE, check=False)
+        plain.append(time.monotonic_ns() - begin_ns)
+        with tempfile.NamedTemporaryFile("r", prefix="strata-record-") as log:
+            quiet = subprocess.DEVNULL
+            subprocess.run([strace, *OPTIONS, f"--output={log.name}", *_IDLE], check=False, stderr=quiet)
+            calls = system_calls(log)
+        # The log begins when strace itself is up.
+        traced += [(calls[-1].end_ns - calls[0].begin_ns, len(calls))] if calls else []
+    took_ns, count = min(traced, default=(0, 1))
+    return max(0, took_ns - min(plain)) // count
 
 
 def _refused(said: str, pid: int | None) -> ResultError:

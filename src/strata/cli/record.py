@@ -48,7 +48,7 @@ def record(
     files, strace does not see: the recording says so.
 
     Examples:
-        strata record --folder data -o sqlite.strata-calls -- sqlite3 data/app.db "VACUUM"
+        strata record -o app.strata-calls -- dd if=/dev/zero of=app.data bs=4k count=200 oflag=dsync
         sudo strata record --pid 4711 -o postgres.strata-calls
     """
     if bool(command) == (pid is not None):

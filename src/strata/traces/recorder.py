@@ -47,7 +47,6 @@ _LETTERS: Final = {
 _ALLOCATIONS: Final = ("KEEP_SIZE", "PUNCH_HOLE", "NO_HIDE_STALE", "COLLAPSE_RANGE", "ZERO_RANGE")
 _SYNCS: Final = ("WAIT_BEFORE", "WRITE", "WAIT_AFTER")
 _ADVICE: Final = ("NORMAL", "RANDOM", "SEQUENTIAL", "WILLNEED", "DONTNEED", "NOREUSE")
-_OVERHEAD: Final = 0.1  # the shortest tenth of pauses and calls is the tracing itself
 
 
 class Recorder:
@@ -57,10 +56,16 @@ class Recorder:
         folder: The application's folder, without links.
         before: By task, the processes that ran before; the command itself is not among them.
         working_folder: Where the command starts.
+        tracing_ns: What the tracer adds to each call, its entry and its end together.
     """
 
     def __init__(
-        self, folder: Path, names: Names, working_folder: str, before: Mapping[int, Before] | None = None
+        self,
+        folder: Path,
+        names: Names,
+        working_folder: str,
+        before: Mapping[int, Before] | None = None,
+        tracing_ns: int = 0,
     ) -> None:
         self._root, self._names, self._start, self._before = str(folder), names, working_folder, before or {}
         self._tasks: dict[int, TracedTask] = {}
@@ -70,15 +75,14 @@ class Recorder:
         self._sizes: dict[str, int] = {}
         self._folders = {name for name, size in names.before.items() if size is None}
         self._grown = self._grown_most = 0
-        self._pause_ns = self._call_ns = 0
+        self._tracing_ns = tracing_ns
         self.calls: list[Call] = []
         self.unseen: Counter[str] = Counter()
 
     def record(self, calls: Sequence[SystemCall]) -> About:
         """Take all calls, in the order of their effect."""
-        self._measure_tracing(calls)
         for call in calls:
-            task = self._task(call.task)
+            task = self._task(call.task, call.begin_ns)
             task.traced += 1
             if (handler := _HANDLERS.get(call.name)) is not None:
                 handler(self, call, task)
@@ -102,41 +106,23 @@ class Recorder:
             span_ns=span_ns - self.calls[0].begin_ns if self.calls else 0,
             bytes_before=bytes_before,
             bytes_most=bytes_before + self._grown_most,
-            tracing_ns=self._pause_ns + self._call_ns,
+            tracing_ns=self._tracing_ns,
             unseen=dict(self.unseen),
         )
 
-    def _measure_tracing(self, calls: Sequence[SystemCall]) -> None:
-        """What the tracing adds to a pause between two calls of a task, and to a call."""
-        ended, pauses = dict[int, int](), list[int]()
-        for call in sorted(calls, key=lambda each: each.begin_ns):
-            if (before := ended.get(call.task)) is not None:
-                pauses.append(max(0, call.begin_ns - before))
-            ended[call.task] = call.end_ns
-        lengths = [each.end_ns - each.begin_ns for each in calls if each.end_ns > each.begin_ns]
-        self._pause_ns, self._call_ns = (
-            sorted(each)[int(len(each) * _OVERHEAD)] if each else 0 for each in (pauses, lengths)
-        )
-
-    def _task(self, number: int) -> TracedTask:
+    def _task(self, number: int, at_ns: int) -> TracedTask:
         if number in self._tasks:
             return self._tasks[number]
         before = self._before.get(number, Before(self._start))
         task = self._tasks[number] = TracedTask(Descriptors(before.folder))
         for descriptor, opened in before.opened.items():
             if (name := self._inside(opened.path)) is not None:
-                handle = self._open(SystemCall(number, "open", "", 0, 0), task, name, opened.flags)
+                call = SystemCall(number, "open", "", at_ns, at_ns)
+                handle = self._open(call, task, name, opened.flags)
                 handle.position = opened.position
                 self._hold(task, descriptor, handle)
                 if opened.position:
-                    at_ns = self.calls[-1].end_ns
-                    self._emit(
-                        SystemCall(number, "lseek", "", at_ns, at_ns),
-                        task,
-                        "seek",
-                        handle,
-                        opened.position,
-                    )
+                    self._emit(call, task, "seek", handle, opened.position)
         return task
 
     def _emit(self, call: SystemCall, task: TracedTask, name: str, *words: object) -> None:
@@ -149,7 +135,8 @@ class Recorder:
         think_ns = -1
         if task.known:
             ended_ns = max(self.calls[at].end_ns for at in task.known.values())
-            tracing_ns = self._pause_ns * task.traced + self._call_ns * (task.traced - 1)
+            # Of the call itself only its entry lies in the pause.
+            tracing_ns = self._tracing_ns * (2 * task.traced - 1) // 2
             think_ns = max(0, call.begin_ns - ended_ns - tracing_ns)
         task.known[thread] = len(self.calls)
         task.thread, task.traced = thread, 0
