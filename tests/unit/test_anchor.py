@@ -117,6 +117,13 @@ def test_where_no_bed_meets_the_level_the_nearest_is_named(
     )
 
 
+def test_beds_that_were_all_refused_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = anchor(tmp_path, monkeypatch, claims().replace("write_settle", "no_such_part"))
+
+    assert (found["verdict"], found["anchored"]) == (found["unanchored"], None)
+    assert "xfs has 100" in found["why"]
+
+
 def bed(verdict: str, settle: float, seek: float, ratio: float = 1.0) -> Tried:
     values = {"settle": settle, "seek": seek}
     compared = Compared(workload="oltp", stack="a", against="b", level=ratio)

@@ -68,7 +68,8 @@ def claims_of_results(path: Path, given: Path | None) -> ReadClaims:
     subject = results_subject(results, catalogue().workloads)
     stated = read_claims(file, subject)
     judged = judge(stated.claims, results, subject, stated.levels)
-    anchors = {name: anchored(each) for name, each in findings_of(folder, "anchor").items()}
+    drawn = findings_of(folder, "anchor").items()
+    anchors = {name: anchored(each) for name, each in drawn if any(bed.verdict for bed in each.tried)}
     judged = [replace(each, anchored=anchors.get(each.claim.id)) for each in judged]
     reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
     return ReadClaims(judged, snapshot.name, snapshot.question, subject, results, file, stated, reasons)
