@@ -48,7 +48,7 @@ _FORMS: Final[Forms] = {
     **OPTIONS,
     **named("rw readwrite", form(rf"({'|'.join(_DIRECTIONS)})(:-?\d{{1,6}}[kKmMgG]?)?", "such as randread")),
     "ioengine": one_of(
-        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap"),
+        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "io_uring", "mmap"),
         *(*WITHOUT_FILES, *_ON_FILES),
     ),
     **named("runtime timeout ramp_time", _TIME),
@@ -135,6 +135,7 @@ _REFUSED: Final = {
         ),
         ("ioscheduler", "the scheduler belongs to the stack"),
         ("cgroup cgroup_weight cgroup_nodelete", "limits belong to guests and tenants"),
+        ("kb_base unit_base", "its sizes would count thousands: write sizes such as 256GiB without it"),
         ("uid gid", "the load has the user that the trial gives it"),
         ("opendir", "it reads whatever lies in a folder, and a trial's is empty"),
         ("create_only", "it creates files and measures nothing"),
