@@ -48,7 +48,8 @@ _FORMS: Final[Forms] = {
     **OPTIONS,
     **named("rw readwrite", form(rf"({'|'.join(_DIRECTIONS)})(:-?\d{{1,6}}[kKmMgG]?)?", "such as randread")),
     "ioengine": one_of(
-        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "io_uring", "mmap"),
+        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring"),
+        *("mmap", "aio", "linuxaio"),
         *(*WITHOUT_FILES, *_ON_FILES),
     ),
     **named("runtime timeout ramp_time", _TIME),
