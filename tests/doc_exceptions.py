@@ -45,10 +45,6 @@ NOT_RUN: Final = {
         for words in ("--see", "results/candidate --see")
     },
     "strata calibrate --fio results/": "reads fio's output of a real disk: tests/unit/test_calibration.py",
-    **{
-        f"{sudo}strata record": "watches a program of the user's: tests/unit/test_record.py"
-        for sudo in ("", "sudo ")
-    },
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
     "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
