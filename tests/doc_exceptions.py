@@ -16,6 +16,7 @@ NOT_RUN: Final = {
     "sudo strata run": "needs root and loop devices: tests/lab/test_host.py",
     "sudo strata lab clean": "needs root and loop devices: tests/lab/test_killed.py",
     "sudo strata list disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
+    "sudo strata calibrate": "needs root and a disk that nothing uses: tests/unit/test_calibration.py",
     "sudo losetup": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo mkfs.ext4": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo .venv/bin/python -m bench.processor": "takes the better part of an hour, root and loop devices",
@@ -84,6 +85,7 @@ class Stand:
 
 
 _FLUSH: Final = Stand(words=("lab", "validate", "flush", "--quick", "--output", "validation.html"))
+_REAL_DISK: Final = Path(__file__).parents[1] / "devices" / "real" / "hdd-samsung-f1-1tb-7200.csv"
 _SERVER: Final = len("ssh://storage/srv/strata")
 _SERVED: Final = [f"ssh://storage/srv/strata{study}" for study in ("", "#team")]
 INSTEAD: Final = {
@@ -127,6 +129,8 @@ INSTEAD: Final = {
     "strata merge results/part-1": Stand(without={"results/quickstart": "joined"}),
     "strata merge ssh://host/srv/strata#quickstart": Stand(words=("merge", "results/quickstart", "fetched")),
     "strata publish": Stand(without={"s3://bucket/gallery": "gallery"}),
+    # Written by fio on a real disk.
+    "strata calibrate --fio results.json": Stand(without={"results.json": str(_REAL_DISK)}),
     # Written by `strata lab price`.
     "strata list processors ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }

@@ -4,24 +4,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from disk_machine import BY_ID, Tree
 
 from strata.calibration.calibrate import Calibrated, calibrate
 from strata.calibration.device_file import device_toml
 from strata.calibration.fit import simulate
 from strata.calibration.host import host_notes, without_sleep
+from strata.calibration.measuring import measure_disk, usable_disk
 from strata.calibration.page import render
 from strata.calibration.script import READS, WRITES, fio_script
 from strata.calibration.unknowns import FittedDrive
-from strata.datasheet.cells import Measurements, Modelling, read_cells
+from strata.datasheet.cells import Measurements, Modelling, read_cells, table_text
 from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import Pattern
 from strata.devices.device import device_folder, find_device, load_device
 from strata.devices.plausible import plausible_drive
-from strata.errors import ResultError
+from strata.errors import DiagnosticsError, ResultError, ToolError
 
 OPTIONS = {"filename": "/dev/sda", "ioengine": "libaio", "direct": "1", "bs": "4k", "rw": "randread"}
 PERCENTILES = {"50.000000": 100, "99.000000": 200, "99.900000": 300}
@@ -153,3 +156,58 @@ def test_the_jobs_only_read_unless_writes_are_wanted() -> None:
     assert "OVERWRITES" in writing
     assert reading.count("stonewall") == len(READS)
     assert writing.count("stonewall") == len(READS) + len(WRITES)
+
+
+def fio_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """A program in fio's place; ``$OUTPUT`` is the file that it should write."""
+    program = tmp_path / "bin" / "fio"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nfor word; do case $word in --output=*) OUTPUT="${{word#*=}}";; esac; done\n{does}\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+def test_a_disk_that_is_in_use_vanishes_or_fails_is_not_calibrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(tmp_path / "root")
+    tree.disk("sda", "S1")
+    tree.disk("sdb", "S2").busy("sdb")
+    with pytest.raises(DiagnosticsError, match="in use"):
+        usable_disk(f"{BY_ID}/ata-DISK_S2", {}, "", tree.machine)
+    with pytest.raises(DiagnosticsError, match="serial number"):
+        usable_disk(f"{BY_ID}/ata-DISK_S1", {}, "S2", tree.machine)
+    disk = usable_disk(f"{BY_ID}/ata-DISK_S1", {}, "", tree.machine)
+    good = tmp_path / "good.json"
+    good.write_text(json.dumps({"global options": OPTIONS, "jobs": [job()]}))
+    for does, why in (
+        ("echo fio: Input/output error >&2; exit 1", "Input/output error"),
+        (f'cp {good} "$OUTPUT"; rm -r {tree.root}/sys/block/sda', "vanished"),
+    ):
+        monkeypatch.undo()
+        shutil.rmtree(tmp_path / "bin", ignore_errors=True)
+        fio_that(tmp_path, monkeypatch, does)
+        with pytest.raises(ToolError, match=why):
+            measure_disk(disk, tree.machine, erase=False, part=0.01, step=lambda _: None)
+
+
+def test_each_load_of_the_plan_is_read_only_and_its_results_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(tmp_path / "root")
+    tree.disk("sda", "S1")
+    disk = usable_disk(f"{BY_ID}/ata-DISK_S1", {}, "", tree.machine)
+    good, asked = tmp_path / "good.json", tmp_path / "asked"
+    good.write_text(json.dumps({"global options": OPTIONS, "jobs": [job()]}))
+    fio_that(tmp_path, monkeypatch, f'echo "$*" >> {asked}; cp {good} "$OUTPUT"')
+    found = measure_disk(disk, tree.machine, erase=False, part=0.01, step=lambda _: None)
+    assert len(found.cells) == len(READS)
+    assert all("--readonly" in line for line in asked.read_text().splitlines())
+    kept = tmp_path / "kept.csv"
+    kept.write_text(table_text(found.cells, "a disk"))
+    again = read_cells([kept]).cells
+    assert [(c.pattern, c.iops, c.latencies_ns) for c in again] == [
+        (c.pattern, c.iops, c.latencies_ns) for c in found.cells
+    ]

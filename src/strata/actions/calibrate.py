@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from strata.actions.real_disks import own_folders
 from strata.actions.run import Listener
 from strata.calibration.calibrate import Calibrated
 from strata.calibration.calibrate import calibrate as fit
 from strata.calibration.device_file import device_toml
+from strata.calibration.measuring import measure_disk, usable_disk
 from strata.calibration.page import render
-from strata.datasheet.cells import read_cells
+from strata.datasheet.cells import Measurements, read_cells, table_text
 from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import PATTERNS
 from strata.devices.device import load_device
 from strata.diagnostics.names import is_kebab
-from strata.errors import ResultError, StudyError
+from strata.disks.machine import Machine
+from strata.errors import ResultError, StudyError, ToolError
 from strata.files import refuse_folder, write_page
 
 _RUNS_SAID: Final = 200
@@ -28,6 +32,9 @@ def calibrate(
     paths: Sequence[Path],
     listener: Listener,
     *,
+    disk: str = "",
+    erase: str = "",
+    shorten: int = 1,
     output: Path | None = None,
     page: Path | None = None,
     class_name: str = "",
@@ -36,14 +43,19 @@ def calibrate(
 ) -> tuple[Calibrated, list[Path]]:
     """Fit a drive to measurements; write its device file, and a page if wanted: the written files.
 
-    Raises ResultError if nothing can be read or fitted, StudyError at a wrong name.
+    A ``disk`` is measured first; its results are kept as a table beside the device file. Raises ResultError
+    if nothing can be read or fitted, StudyError at a wrong name, DiagnosticsError of an unfit disk.
     """
-    file = output or Path(f"{_kebab(paths[0].stem)}.toml")
+    source = (disk and Path(disk)) or paths[0]
+    file = output or Path(f"{_kebab(source.stem)}.toml")
     if file.suffix != ".toml" or not is_kebab(file.stem):
         cause, remedy = "a device file has a name in kebab case and ends in .toml", "such as my-disk.toml"
         raise ResultError(cause, place=str(file), remedy=remedy)
     refuse_folder(file)
-    chosen, measured = chosen_cells(only), read_cells(paths)
+    chosen = chosen_cells(only)
+    measured = (
+        measured_disk(disk, listener, file, erase=erase, shorten=shorten) if disk else read_cells(paths)
+    )
     with listener.counting("fitting", None) as count:
         ticks = iter(range(1 << 60))
 
@@ -54,11 +66,25 @@ def calibrate(
         found = fit(
             file.stem, measured, class_name=class_name, only=chosen, write_cache=write_cache, step=step
         )
-    write_page(file, device_toml(found, f"{len(measured.cells)} cells of {paths[0].name}"))
+    write_page(file, device_toml(found, f"{len(measured.cells)} cells of {source.name}"))
     load_device(file)
     if page is not None:
         write_page(page, render(found))
-    return found, [file, *([page] if page else [])]
+    return found, [file, *([file.with_suffix(".csv")] if disk else []), *([page] if page else [])]
+
+
+def measured_disk(path: str, listener: Listener, file: Path, *, erase: str, shorten: int) -> Measurements:
+    """A disk's measurements, written as a table beside the device file, so that a fit can be repeated."""
+    if os.geteuid() != 0:
+        raise ToolError(
+            "measuring a disk needs root", place=path, remedy="use sudo; or see --script and --fio"
+        )
+    machine = Machine()
+    disk = usable_disk(path, own_folders(file.parent), erase, machine)
+    with listener.counting(f"measuring {disk.name}", None) as count:
+        measured = measure_disk(disk, machine, erase=bool(erase), part=1 / shorten, step=count)
+    write_page(file.with_suffix(".csv"), table_text(measured.cells, f"{disk.model or disk.name}"))
+    return measured
 
 
 def _kebab(stem: str) -> str:

@@ -38,15 +38,18 @@ def real_disks(
         return RealDisks()
     if os.geteuid() != 0:
         raise ToolError("real disks need root", place="--disk", remedy="use sudo; or leave --disk out")
-    holding = {
+    more = {"the study": study.file.resolve(), "the scratch folder": (scratch or WORK).resolve()}
+    return choose_disks(study, named, erase or [], {**own_folders(place), **more})
+
+
+def own_folders(place: Path) -> dict[str, Path]:
+    """Folders that must not be on a disk that is used, by their content; ``place`` holds the results."""
+    return {
         "the root filesystem": Path("/"),
         "the files of the boot": Path("/boot"),
         "the results": place.resolve(),
-        "the study": study.file.resolve(),
         "Strata's cache": cache_root().resolve(),
-        "the scratch folder": (scratch or WORK).resolve(),
     }
-    return choose_disks(study, named, erase or [], holding)
 
 
 def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:

@@ -25,7 +25,7 @@ from strata.units import NS_PER_S
 GENERIC: Final = "generic-"
 STATES: Final = ("used", "steady", "fresh")
 _FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
-_FIRST_STEPS, _STEPS = 2, 8
+_FIRST_STEPS, _STEPS = 2, 6
 _COARSE: Final = Modelling(requests=700, before=1_000)
 _MEASURED_GAIN: Final = 0.5
 """A value counts as measured if the measurements removed half of its class's variance."""
@@ -180,7 +180,7 @@ def calibrate(
         as_measured(drive),
         tuple(_values(search, drive, covariance, gains)),
         tuple(ComparedCell(c, s, c.pattern in fitted) for c, s in zip(measured.cells, shown, strict=True)),
-        (*measured.notes, *_notes(measured.cells, chosen, search, drive)),
+        (*measured.notes, *_notes(measured.cells, chosen, search, drive), *_outside(search, gains)),
         tuple(_unsure(search, covariance)),
         tuple(sorted(tried, key=lambda each: each[1])),
         interrupted,
@@ -246,15 +246,20 @@ def _notes(
         yield f"the host's scheduler kept {drive.kept_back} requests from the disk, which the file leaves out"
     if drive.host_us > 1:
         yield f"{drive.host_us:.3g} us of command_time are the link or controller of the host that measured"
-    outside = [
-        names[0]
-        for names, at in zip(search.unknowns.groups, search.best[1], strict=True)
-        if names[0] not in {KEPT_BACK, HOST_TIME} and abs(at) > SD_OF_RANGE
-    ]
-    if outside:
-        yield f"beyond the range of {search.candidate.device.name}: {', '.join(outside)}"
     if not any(each.pattern.is_write for each in chosen):
         yield "no write was fitted: the values of writes, flushes and the drive's past are the class's"
+
+
+def _outside(search: DriveSearch, gains: Floats) -> Iterator[str]:
+    """The measured values that no drive of the class would have."""
+    rows = zip(search.unknowns.groups, search.best[1], gains, strict=True)
+    found = [
+        names[0]
+        for names, at, gain in rows
+        if names[0] not in {KEPT_BACK, HOST_TIME} and abs(at) > SD_OF_RANGE and gain >= _MEASURED_GAIN
+    ]
+    if found:
+        yield f"beyond the range of {search.candidate.device.name}: {', '.join(found)}"
 
 
 def _unsure(search: DriveSearch, covariance: Floats) -> Iterator[tuple[str, float]]:

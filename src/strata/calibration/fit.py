@@ -31,7 +31,7 @@ LATENCY_ERRORS: Final = {50.0: 0.04, 99.0: 0.1, 99.9: 0.3}
 models means are within 1 % (DiskSim), and tails several times worse."""
 _REFUSED: Final = 50.0  # a residual of a drive that the model refuses
 _REPLICAS: Final = 5
-_STEADY_BYTES: Final = 4 << 30  # the map of a drive in the steady state is made anew for each run
+_STEADY_BYTES: Final = 2 << 30  # the map of a drive in the steady state is made anew for each run
 _MODEST, _PRIOR_MODEST = 3.0, 1.5  # residuals up to here count in full
 _BEYOND_PERCENT: Final = 5  # requests beyond a percentile: of fewer it is not fitted
 _SPREADS: Final = (0.8, 0.5, 0.3)

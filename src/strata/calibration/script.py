@@ -40,10 +40,11 @@ def fio_script(*, writes: bool) -> str:
     minutes = -(-sum(seconds for _, seconds in loads) // 60)
     harm = "; IT OVERWRITES ITS CONTENT" if writes else "; it only reads"
     text = _HEAD.format(minutes=minutes, harm=harm, guard="" if writes else " --readonly")
-    return text + "".join(_job(pattern, seconds) for pattern, seconds in loads)
+    return text + "".join(fio_job(pattern, seconds) for pattern, seconds in loads)
 
 
-def _job(load: Pattern, seconds: int) -> str:
+def fio_job(load: Pattern, seconds: int) -> str:
+    """The section of one load in a job file."""
     flush = f"-flush{load.flush_every}" * bool(load.flush_every)
     part = "-part" * bool(load.span_bytes)
     lines = [

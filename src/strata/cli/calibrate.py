@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 from strata.cli.output import listener, print_json, print_text, print_wrote, refuse_both, stdout
-from strata.cli.parameters import AsJson, option
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
 
 
 def calibrate(
+    disk: Annotated[str | None, argument("A disk to measure, as /dev/disk/by-id/….", "DISK")] = None,
     *,
     fio: Annotated[list[Path] | None, option("fio's JSON, tables (CSV), or their folder.", "PATH")] = None,
     class_name: Annotated[
@@ -23,17 +24,23 @@ def calibrate(
     ] = None,
     no_write_cache: Annotated[bool, option("The drive's write cache was off.", "--no-write-cache")] = False,
     page: Annotated[Path | None, option("Write curves and values as a page.", "--page", "FILE")] = None,
+    erase: Annotated[
+        str | None, option("With DISK: also write; the disk has this serial.", "--erase", "SERIAL")
+    ] = None,
+    shorten: Annotated[int, option("With DISK: measure this many times less.", "N", min=1, max=100)] = 1,
     script: Annotated[bool, option("Print fio's jobs that tell most; they only read.", "--script")] = False,
     writes: Annotated[bool, option("With --script: also jobs that write.", "--writes")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a modelled device to measurements of a real drive.
 
-    The disk models run outside the kernel, and a search finds the values that explain the measurements best.
-    The device file has each value with its range and where it is from; what was not measured keeps the
-    range of the drive's class. Ctrl-C keeps the best so far.
+    DISK is measured with fio in about four minutes, and only read; nothing else may use it. Or --fio reads
+    results from elsewhere. The disk models run outside the kernel, and a search finds the values that explain
+    the measurements best. The device file has each value with its range and where it is from; what was not
+    measured keeps the range of the drive's class. Ctrl-C keeps the best so far.
 
     Examples:
+        strata calibrate /dev/disk/by-id/ata-MODEL_SERIAL --output my-disk.toml
         strata calibrate --script > jobs.fio
         strata calibrate --fio results/ --output my-disk.toml --page my-disk.html
         strata calibrate --fio results/ --only randread:1,4,32
@@ -43,16 +50,19 @@ def calibrate(
     from strata.calibration.script import fio_script  # noqa: PLC0415
     from strata.report.document import Document  # noqa: PLC0415
 
-    refuse_both(script=script, fio=bool(fio))
+    refuse_both(script=script, fio=bool(fio), disk=bool(disk))
     if script:
         print_text(fio_script(writes=writes))
         return
-    if not fio:
+    if not fio and not disk:
         remedy = "`strata calibrate --script` prints what to measure"
         raise StudyError("there is nothing to fit", place="--fio", remedy=remedy)
     found, files = act(
-        fio,
+        fio or (),
         listener(),
+        disk=disk or "",
+        erase=erase or "",
+        shorten=shorten,
         output=output,
         page=page,
         class_name=class_name or "",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,9 +18,10 @@ from strata.datasheet.measure import PATTERNS, Pattern, Subject, measure, rate_p
 from strata.errors import ResultError
 from strata.files import read_plain
 from strata.seeds import derive_seed
-from strata.units import NS_PER_S, NS_PER_US
+from strata.units import MIB, NS_PER_S, NS_PER_US
 
 _COLUMNS: Final = {50.0: "p50_us", 99.0: "p99_us", 99.9: "p999_us"}
+_LOAD_COLUMNS: Final = ("rw", "bs", "iodepth", "numjobs", "flush_every", "span_bytes")
 _BYTES_MAX: Final = 256 << 20
 _FILES_MAX: Final = 2_000
 MACHINE_NS: Final = 7_000
@@ -75,17 +77,32 @@ def read_table(file: Path, text: str) -> list[MeasuredCell]:
         return [_row(row, file) for row in csv.DictReader(lines)]
     except (ValueError, KeyError) as error:
         cause = f"this is no table of measurements: {error}"
-        remedy = "its columns are rw, bs, iodepth, numjobs, iops and, if known, p50_us, p99_us, p999_us"
+        remedy = "its columns are rw, bs, iodepth, iops and, if known, numjobs, p50_us, p99_us, p999_us"
         raise ResultError(cause, place=str(file), remedy=remedy) from error
+
+
+def table_text(cells: Sequence[MeasuredCell], source: str) -> str:
+    """Cells as a table that `read_table` reads."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow([*_LOAD_COLUMNS, "iops", *_COLUMNS.values(), "seconds", "file"])
+    for each in cells:
+        load = each.pattern
+        figures = [each.latencies_ns.get(percent, 0) / NS_PER_US or "" for percent in _COLUMNS]
+        loads = [load.rw, load.block_bytes, load.depth, 1, load.flush_every, load.span_bytes]
+        writer.writerow([*loads, each.iops, *figures, each.seconds, each.place])
+    return f"# source: {source}\n{written.getvalue()}"
 
 
 def _row(row: Mapping[str, str], file: Path) -> MeasuredCell:
     if row["rw"] not in PATTERNS:
         raise ValueError(f"rw={row['rw']}")
     depth = int(row["iodepth"]) * int(row.get("numjobs") or 1)
-    pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth)
+    more = (int(row.get(name) or 0) for name in ("flush_every", "span_bytes"))
+    pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth, *more)
     latencies = {p: float(row[name]) * NS_PER_US for p, name in _COLUMNS.items() if row.get(name)}
-    return MeasuredCell(pattern, float(row["iops"]), latencies, place=row.get("file") or file.name)
+    seconds = float(row.get("seconds") or 60)
+    return MeasuredCell(pattern, float(row["iops"]), latencies, seconds, row.get("file") or file.name)
 
 
 @dataclass(frozen=True)
@@ -106,6 +123,14 @@ class Modelling:
 
 
 REQUESTS_MIN: Final = 500
+_BEFORE_MAX: Final = 40_000
+
+
+def _buffered(subject: Subject, block_bytes: int) -> int:
+    """The writes that fill a flash drive's buffer twice: a measurement of a minute saw it full."""
+    parameters = subject.device.parameters
+    buffer_bytes = float(parameters["write_buffer"].value) * MIB if "write_buffer" in parameters else 0
+    return min(_BEFORE_MAX, int(2 * buffer_bytes / block_bytes))
 
 
 def modelled(
@@ -121,7 +146,8 @@ def modelled(
         subject = writes if each[0].pattern.is_write else reads
         disk = subject.open(derive_seed(how.seed, "model"))
         if each[0].pattern.is_write:
-            measure(subject, disk, replace(each[0].pattern, flush_every=0), how.before, seed=how.seed + 1000)
+            before = how.before + _buffered(subject, each[0].pattern.block_bytes)
+            measure(subject, disk, replace(each[0].pattern, flush_every=0), before, seed=how.seed + 1000)
         for cell in each:
             most = max(REQUESTS_MIN, min(cell.requests, how.requests))
             trace = measure(subject, disk, cell.pattern, most, how.kept_back, how.seed)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -116,9 +117,9 @@ def measure(  # noqa: PLR0917
 ) -> ModelTrace:
     """The pattern on an open disk of the subject.
 
-    The host keeps the requests that the disk's queue does not hold, and ``kept_back`` more of them, and hands
-    them over in order. They arrive when the host takes them, as a program sees it; the parts of their time
-    begin at the disk.
+    The host keeps ``kept_back`` requests, which it hands over in order, and beyond that the requests that the
+    disk's queue does not hold, which its scheduler sorts. They arrive when the host takes them, as a program
+    sees it; the parts of their time begin at the disk.
     """
     operation, at_random = PATTERNS[pattern.rw]
     length = pattern.block_bytes // SECTOR_BYTES
@@ -133,10 +134,30 @@ def measure(  # noqa: PLR0917
         return _with_flushes(disk, pattern, places * length, length)
     trace = disk.closed_loop(operation, places * length, length, depth=held)
     if held < pattern.depth:
-        arrival = np.full(count, trace.arrival_ns[0], np.uint64)
-        arrival[pattern.depth :] = np.sort(trace.complete_ns)[: max(0, count - pattern.depth)]
-        trace = replace(trace, arrival_ns=arrival)
+        is_sorted = pattern.depth > subject.device.queue_depth
+        waits = _sorted_arrivals if is_sorted else _arrivals
+        trace = replace(trace, arrival_ns=waits(trace, held, pattern.depth))
     return trace
+
+
+def _arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64]:
+    """When a program issued each request, if a host hands over in order what the disk does not hold."""
+    arrival = np.full(len(trace.arrival_ns), trace.arrival_ns[0], np.uint64)
+    arrival[depth:] = np.sort(trace.complete_ns)[: max(0, len(arrival) - depth)]
+    return arrival
+
+
+def _sorted_arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64]:
+    """The same if the host's scheduler (deadline) sorts by place, in one direction over and over."""
+    arrival = _arrivals(trace, held, depth)
+    count, begin = len(arrival), int(arrival[0])
+    place = np.random.default_rng(_SEED).random(count + depth)
+    waiting = sorted((place[count + number], begin) for number in range(depth - held))
+    at = 0.0
+    for number, end in enumerate(np.sort(trace.complete_ns)[: max(0, count - held)].tolist()):
+        insort(waiting, (place[number], end))
+        at, arrival[held + number] = waiting.pop(bisect(waiting, (at, 0)) % len(waiting))
+    return arrival
 
 
 def _with_flushes(disk: ModelledDisk, pattern: Pattern, sectors: Any, length: int) -> ModelTrace:
