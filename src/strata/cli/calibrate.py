@@ -6,9 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from strata.actions.calibrate import calibrate as act
+from strata.calibration.page import blocks
+from strata.calibration.script import fio_script
 from strata.cli.output import listener, print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
+from strata.report.document import Document
 
 
 def calibrate(
@@ -45,11 +49,6 @@ def calibrate(
         strata calibrate --fio results/ --output my-disk.toml --page my-disk.html
         strata calibrate --fio results/ --only randread:1,4,32
     """
-    from strata.actions.calibrate import calibrate as act  # noqa: PLC0415 - scipy and the report load slowly
-    from strata.calibration.page import blocks  # noqa: PLC0415
-    from strata.calibration.script import fio_script  # noqa: PLC0415
-    from strata.report.document import Document  # noqa: PLC0415
-
     refuse_both(script=script, fio=bool(fio), disk=bool(disk))
     if script:
         print_text(fio_script(writes=writes))
