@@ -175,7 +175,7 @@ def test_a_disk_that_is_in_use_vanishes_or_fails_is_not_calibrated(
     tree = Tree(tmp_path / "root")
     tree.disk("sda", "S1")
     tree.disk("sdb", "S2").busy("sdb")
-    with pytest.raises(DiagnosticsError, match="in use"):
+    with pytest.raises(DiagnosticsError, match="one process alone"):
         usable_disk(f"{BY_ID}/ata-DISK_S2", {}, "", tree.machine)
     with pytest.raises(DiagnosticsError, match="serial number"):
         usable_disk(f"{BY_ID}/ata-DISK_S1", {}, "S2", tree.machine)
