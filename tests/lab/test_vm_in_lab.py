@@ -163,7 +163,8 @@ def test_a_machine_of_qemu_repeats_and_its_flushes_are_the_disks(lab: Lab, tmp_p
     assert present(one.end).outcome == "ok", present(one.end)
     flushes = machine_accounts(plan, one)["vm"]["disk"]["flushes"]
     disk = disk_accounts(plan, one)["disk0"]["flushes"]
-    assert disk == flushes >= FSYNCS
+    # QEMU keeps a flush to itself when nothing was written since the last: that of the machine's last unmount.
+    assert FSYNCS <= disk <= flushes <= disk + 1
     assert one.sha256 == two.sha256
 
 
