@@ -59,6 +59,7 @@ NOT_RUN: Final = {
         f"strata new {kind}": "writes into the sources: tests/unit/test_new_cli.py"
         for kind in ("filesystem", "layer", "workload", "device-kind")
     },
+    "strata record --folder data -- ./application": "records the reader's own: tests/unit/test_record.py",
     "fio": "reads a real disk",
     "duckdb": "DuckDB's own command line, which Strata does not need",
 }
