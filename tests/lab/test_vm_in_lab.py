@@ -163,7 +163,7 @@ def test_a_machine_of_qemu_repeats_and_its_flushes_are_the_disks(lab: Lab, tmp_p
     assert present(one.end).outcome == "ok", present(one.end)
     flushes = machine_accounts(plan, one)["vm"]["disk"]["flushes"]
     disk = disk_accounts(plan, one)["disk0"]["flushes"]
-    # QEMU keeps a flush to itself when nothing was written since the last: that of the machine's last unmount.
+    # QEMU keeps a flush to itself when nothing was written since the last (bdrv_co_flush).
     assert FSYNCS <= disk <= flushes <= disk + 1
     assert one.sha256 == two.sha256
 
