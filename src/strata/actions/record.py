@@ -48,11 +48,13 @@ def record(
     pid: int | None = None,
     keep_names: bool = False,
     left_running: Callable[[], None] = lambda: None,
+    stdout: int | None = None,
 ) -> Recorded:
     """Record a command until all of its processes have ended, or a process until it ends or SIGINT comes.
 
     The folder is that of the application; None: where the command starts, or the process works.
-    ``left_running`` is called when the command has ended and processes that it started go on.
+    ``left_running`` is called when the command has ended and processes that it started go on. ``stdout`` is
+    the descriptor of the command's standard output; None: this process's.
 
     Raises ResultError.
     """
@@ -70,7 +72,7 @@ def record(
         log = Path(place) / "strace"
         # No --seccomp-bpf: what goes on when strace has let go would keep the filter, and its calls fail.
         words = [strace, *OPTIONS, f"--output={log}", *target]
-        exit_code, is_ended, said = _traced(words, left_running if command else None)
+        exit_code, is_ended, said = _traced(words, left_running if command else None, stdout)
         if not log.is_file() or not log.stat().st_size:
             raise _refused(said, pid)
         with working("reading what was recorded"), log.open(errors="surrogateescape") as lines:
@@ -152,13 +154,15 @@ def _interruptible(strace: subprocess.Popen[str], stopped: list[int]) -> Iterato
             signal.signal(number, handler)
 
 
-def _traced(words: Sequence[str], left_running: Callable[[], None] | None) -> tuple[int, bool, str]:
+def _traced(
+    words: Sequence[str], left_running: Callable[[], None] | None, stdout: int | None
+) -> tuple[int, bool, str]:
     """Run strace: its exit code (the command's), whether it ended by itself, what it said."""
     stopped: list[int] = []
     with tempfile.TemporaryFile("w+") as said:
         # The command has the terminal; strace's own words would stand between its.
-        quiet = {} if left_running else {"stdin": subprocess.DEVNULL, "stderr": said}
-        strace = subprocess.Popen(words, text=True, **quiet)  # type: ignore[call-overload]
+        quiet = {"stdout": stdout} if left_running else {"stdin": subprocess.DEVNULL, "stderr": said}
+        strace = subprocess.Popen(words, text=True, **quiet)
         begin_s, first = time.monotonic(), None
         with _interruptible(strace, stopped):
             while strace.poll() is None:

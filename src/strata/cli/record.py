@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from strata.actions.record import Recorded
 from strata.actions.record import record as record_application
-from strata.cli.output import stdout
-from strata.cli.parameters import argument, option
+from strata.cli.output import print_json, stdout
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
-from strata.report.table import Table, columns, terminal
+from strata.report.table import Table, columns, objects, terminal
 from strata.traces.calls import UNSEEN
 from strata.units import format_size, format_value
+
+_STDERR: Final = 2
 
 
 def record(
@@ -36,6 +38,8 @@ def record(
     names: Annotated[
         bool, option("Keep the names of files. Default: hashes of the same length.", "--names")
     ] = False,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Record what an application asks of its filesystem, by strace.
 
@@ -46,6 +50,8 @@ def record(
     Ctrl-C ends the recording and keeps it. Tracing slows the application down; its own time is taken out of
     the pauses between calls. Requests of io_uring and io_submit, and what is read or written through mapped
     files, strace does not see: the recording says so.
+
+    With --json the command's own output goes to the standard error.
 
     Examples:
         strata record -o app.strata-calls -- dd if=/dev/zero of=app.data bs=4k count=200 oflag=dsync
@@ -60,15 +66,36 @@ def record(
         typer.echo(text, err=True)
 
     done = record_application(
-        output, folder, command=command or (), pid=pid, keep_names=names, left_running=left
+        output,
+        folder,
+        command=command or (),
+        pid=pid,
+        keep_names=names,
+        left_running=left,
+        stdout=_STDERR if as_json else None,
     )
-    _print(output, done)
+    if as_json:
+        print_json(done.about, file=output, by_call=objects(_table(done)))
+    else:
+        _print(output, done)
     if done.exit_code:
         raise typer.Exit(done.exit_code if 0 < done.exit_code < 256 else 1)
 
 
 def _print(output: Path, done: Recorded) -> None:
     console, about = stdout(), done.about
+    console.print(terminal(_table(done)))
+    console.print(
+        f"{output}: {about.calls} calls in {format_value(about.span_ns, 'ns')}, threads {about.threads}, "
+        f"files before {format_size(about.bytes_before)}, at the most {format_size(about.bytes_most)}"
+    )
+    for name, amount in about.unseen.items():
+        if amount:
+            console.print(f"[yellow]note[/yellow] {UNSEEN[name]} ({amount})")
+
+
+def _table(done: Recorded) -> Table:
+    """The calls by name, the one that took longest first."""
     took_ns, moved, count = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, int](int)
     for call in done.calls:
         count[call.name] += 1
@@ -80,11 +107,4 @@ def _print(output: Path, done: Recorded) -> None:
         for name in sorted(count, key=lambda each: -took_ns[each])
     ]
     titles = columns("call", ("calls", "count"), ("data", "B"), ("mean", "ns"))
-    console.print(terminal(Table(titles, rows)))
-    console.print(
-        f"{output}: {about.calls} calls in {format_value(about.span_ns, 'ns')}, threads {about.threads}, "
-        f"files before {format_size(about.bytes_before)}, at the most {format_size(about.bytes_most)}"
-    )
-    for name, amount in about.unseen.items():
-        if amount:
-            console.print(f"[yellow]note[/yellow] {UNSEEN[name]} ({amount})")
+    return Table(titles, rows)
