@@ -35,6 +35,7 @@ NOT_RUN: Final = {
     "sudo strata record --pid": "attaches to a server: tests/unit/test_record.py",
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
+    "strata claims results/lxd --anchor": "runs trials for minutes: tests/unit/test_anchor.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --what-if": "runs trials for minutes: "
     "tests/unit/test_what_if.py",
     "strata claims results/vps": "reads results of hours: tests/unit/test_claims_page.py",
@@ -61,6 +62,7 @@ NOT_RUN: Final = {
     },
     "strata record --folder data -- ./application": "records the reader's own: tests/unit/test_record.py",
     "fio": "reads a real disk",
+    "DISK=/dev/disk/by-id/ata-MODEL_SERIAL fio": "reads a real disk",
     "duckdb": "DuckDB's own command line, which Strata does not need",
 }
 """By the beginning of the command."""

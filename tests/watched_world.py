@@ -32,8 +32,8 @@ _LISTED: Final = ("/etc", "/boot", "/usr/local/bin", "/usr/local/sbin", "/var/sp
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/srv")
 _SHARED: Final = ("/", "/root", "/home", "/run", "/dev", "/dev/shm", "/dev/mapper", *_TEMPORARY)
 _DROPPINGS: Final = re.compile(r"/(\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core)|attack-new")
-# Other tests' and programs' own.
-_OTHERS: Final = re.compile(r"/(strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")
+# Other tests' and programs' own; the semaphores are those of Python's pools of processes.
+_OTHERS: Final = re.compile(r"/(strata-|pytest-|sem\.mp-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")
 # They come with the kernel's device mapper, at the first look of any test at volumes.
 _OF_MODULES: Final = frozenset(map(Path, ("/dev/mapper", "/dev/mapper/control")))
 _SETTINGS: Final = ("/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/fs", "/sys/kernel/mm/transparent_hugepage")

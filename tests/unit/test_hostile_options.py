@@ -21,7 +21,7 @@ SEED: Final = 11
 TOGETHER: Final = 100
 DECOYS: Final = Decoys(Path("/srv/attack-decoys/file"), "/dev/loop177")
 # SQL is a program of the user's own, which the sandbox confines; members are names within an archive.
-CONFINED: Final = ("script_text", "init_text", "members")
+CONFINED: Final = ("script_text", "script_texts", "init_text", "members")
 
 
 def mistakes_of(folder: Path, attacks: Sequence[Attack]) -> dict[int, str]:

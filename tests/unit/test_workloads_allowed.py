@@ -20,7 +20,7 @@ from strata.workloads.pgbench import Pgbench
 from strata.workloads.tree import Tree
 from study_texts import read
 
-ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install")
+ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install", "tar")
 """The programs that root runs in the workloads below: no argument is a text of the study."""
 
 
