@@ -139,6 +139,21 @@ def test_a_claim_is_open_where_beds_disagree_and_says_on_what_it_turns() -> None
     assert "it turns on settle (1.0: reversed, 2.0: reversed, 3.0: reproduced, 4.0: reproduced)" in why
 
 
+def test_a_bed_on_which_nothing_was_done_is_the_farthest() -> None:
+    def drawn(level: float) -> Tried:
+        compared = Compared(workload="oltp", stack="a", level=level, low=40, high=50)
+        return Tried(name=f"bed of {level:g}", verdict=DROPPED, compared=(compared,))
+
+    beds = tuple(map(drawn, (0, 100, 10)))
+    verdict, why = anchored(Finding(kind="anchor", subject="it", tried=beds))
+
+    assert verdict == "in another regime"
+    assert "0 of 3 test beds meet the published level; the nearest, bed of 100: a has 100 (2.0 ×)" in why
+    assert (
+        "bed of 0: a has 0 (< 0.01 ×)" in anchored(Finding(kind="anchor", subject="it", tried=beds[:1])).why
+    )
+
+
 def test_an_anchor_needs_levels_and_unknowns(tmp_path: Path) -> None:
     measured(tmp_path, planted(response), TEXT)
     (tmp_path / "my.claims.toml").write_text(claims().partition("[[levels]]")[0])

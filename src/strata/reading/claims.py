@@ -222,6 +222,11 @@ class Claim(_Table):
         return self
 
 
+def over_range(measured: float, low: float, high: float) -> float:
+    """A measured value over the nearest end of a published range above 0; 1 within it."""
+    return measured / min(max(measured, low), high)
+
+
 class PublishedLevel(_Table):
     """``[[levels]]``: the value of a metric as it was published, for the stacks that have it."""
 
@@ -231,6 +236,7 @@ class PublishedLevel(_Table):
     value: Annotated[
         Range,
         BeforeValidator(lambda given: [given, given] if isinstance(given, int | float) else given),
+        checked(lambda ends: ends[0] > 0, "nothing is times 0", "write a value above 0, or leave it out"),
     ] = Field(..., description="The value, or the two ends of its range", examples=[[1676, 1702]])
     unit: StrictStr = Field(..., description="Its unit, the metric's own", examples=["1/s"])
     source: Text = Field(..., description="The passage", examples=["fio: 262,144 in 154,046 to 156,416 ms"])
@@ -245,9 +251,7 @@ class PublishedLevel(_Table):
         return [stack for stack in known if _named(stack, self.stack)]
 
     def off_by(self, measured: float) -> float:
-        """A measured value over the nearest end of the published range; 1 within it."""
-        low, high = self.value
-        return measured / min(max(measured, low), high)
+        return over_range(measured, *self.value)
 
     def is_met(self, measured: float) -> bool:
         return 1 / self.factor <= self.off_by(measured) <= self.factor

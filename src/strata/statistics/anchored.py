@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from strata.results.findings import DROPPED, KEPT, Finding, Tried
+from strata.reading.claims import over_range
+from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried
 from strata.statistics.claims import Verdict
 from strata.units import format_value, ratio_digits, times
 from strata.words import counted
@@ -49,22 +50,21 @@ def _missing(drawn: Sequence[Tried]) -> str:
     """The bed that comes nearest, and how far off it is."""
 
     def off(bed: Tried) -> float:
-        return max(abs(math.log(_off_by(each.level, each.low, each.high))) for each in bed.compared)
+        ratios = map(_off_by, bed.compared)
+        return max(abs(math.log(ratio)) if ratio else math.inf for ratio in ratios)
 
     if not drawn:
         return ""
     nearest = min(drawn, key=off)
     said = [
-        f"{each.stack} has {format_value(each.level or 0, each.unit)} "
-        f"({times(_off_by(each.level, each.low, each.high))})"
+        f"{each.stack} has {format_value(each.level or 0, each.unit)} ({times(_off_by(each))})"
         for each in nearest.compared
     ]
     return f"; the nearest, {nearest.name}: {', '.join(said)}"
 
 
-def _off_by(measured: float | None, low: float | None, high: float | None) -> float:
-    assert measured
-    return measured / min(max(measured, low or measured), high or measured)
+def _off_by(each: Compared) -> float:
+    return over_range(each.level or 0, each.low or math.inf, each.high or math.inf)
 
 
 def _turning(judged: Sequence[Tried]) -> str:

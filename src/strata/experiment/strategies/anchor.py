@@ -132,6 +132,6 @@ class Anchored(WhatIf):
         return [] if tried else [Variation(name=b.name, changes=b.changes, values=b.values) for b in kept]
 
     def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
-        """The judged beds, after those that were drawn."""
+        """All drawn beds, and after them the judged ones."""
         found = super().finding((*self.beds.tried, *tried), whole=whole and self.beds.whole)
         return found.model_copy(update={"kind": "anchor"})
