@@ -17,6 +17,7 @@ from strata.errors import DiagnosticsError
 from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
 from strata.reading.claims import Claim, PublishedLevel, read_claims
+from strata.report.claims import claims_table
 from strata.results.store import ResultsFolder
 from strata.statistics.claims import Judgement, judge, results_subject
 from strata.statistics.levels import beside
@@ -410,6 +411,10 @@ def test_a_ratio_to_a_stack_far_from_its_published_level_is_in_another_regime() 
         record.__dict__["checks"] = (Check(name="did-io-in-window", verdict="no", detail=""),)
     [one] = judge([reversing], doubted, subject, [level(60)])
     assert one.verdict == "undecided", "nor is its level known"
+    [both] = judge([claim(stack=["b", "c"], against="a", **{"is": "better"})], found, subject, [level(60)])
+    for judged, count in ((both, "2 of 2"), (replace(both, anchored=("open", "beds disagree")), "")):
+        [row] = claims_table([judged]).rows
+        assert row[1].remark == count, "test beds judge the claim as a whole"
 
 
 def test_a_level_says_what_the_window_waited_for_and_is_no_level_of_another_size() -> None:
@@ -435,6 +440,7 @@ def test_mistakes_of_levels_are_reported_with_their_keys(tmp_path: Path) -> None
         f'{words}stack = "*"\nvalue = [3, 2]\nunit = "1/s"\n'
         f'{words}stack = "q"\nvalue = 60\nunit = "1/s"\n'
         f'{words}stack = "[ab]"\nvalue = 60\nunit = "1/s"\n'
+        f'{words}stack = "b"\nvalue = [0, 60]\nunit = "1/s"\n'
     )
     with pytest.raises(DiagnosticsError) as caught:
         read_claims(file, results_subject(results(), {}))
@@ -444,4 +450,5 @@ def test_mistakes_of_levels_are_reported_with_their_keys(tmp_path: Path) -> None
         ("levels[1].value", "these are not the two ends of a range"),
         ("levels[2].stack", 'no stack is called "q"'),
         ("levels[3].stack", "a has a level of this metric already"),
+        ("levels[4].value", "nothing is times 0"),
     ]

@@ -68,9 +68,9 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
 
 
 def _count(judgement: Judgement) -> str:
-    """How many of its comparisons have the verdict, where there are several."""
+    """How many of its comparisons have the verdict, where there are several; of test beds none is counted."""
     total, deciding = len(judgement.findings), len(judgement.deciding)
-    return f"{deciding} of {total}" if total > 1 else ""
+    return f"{deciding} of {total}" if total > 1 and judgement.anchored is None else ""
 
 
 def _measured(finding: ClaimFinding) -> str:
