@@ -112,7 +112,7 @@ def test_it_answers_by_the_records_and_says_what_was_asked_otherwise(
     assert otherwise["oltp → album: clients"] == ("8", "2")
     assert otherwise["oltp → album: rate_per_s"] == (None, "20")
     monkeypatch.setattr(module, "bundled_atlas", lambda: replace(atlas, readings=planted[:9]))
-    assert atlas_answer(asked) is None or atlas_answer(asked).measured == 3  # type: ignore[union-attr]
+    assert atlas_answer(asked) is None, "without a record of files nothing ranks"
 
 
 def test_ask_quick_answers_without_a_lab_and_names_the_lab_that_measured(folder: Path) -> None:

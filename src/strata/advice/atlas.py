@@ -24,7 +24,7 @@ from strata.bundled import project_root
 from strata.devices.device import Device
 from strata.model.matrix import Matrix
 from strata.model.study import Study
-from strata.model.study_record import StudyRecord
+from strata.model.study_record import StackRecord, StudyRecord
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial
@@ -191,18 +191,13 @@ def _distance(one: Device, other: Device) -> float:
 
 def _alike(measured: StudyRecord, asked: StudyRecord) -> dict[str, str]:
     """The measured stacks that have the layers of an asked one, with the name of that."""
-    shapes = {
-        tuple((layer.layer, layer.keys.get("level"), layer.keys.get("vdev")) for layer in stack.layers): name
-        for name, stack in asked.stacks.items()
-    }
-    found = {}
-    for name, stack in measured.stacks.items():
-        shape = tuple(
-            (layer.layer, layer.keys.get("level"), layer.keys.get("vdev")) for layer in stack.layers
-        )
-        if shape in shapes:
-            found[name] = shapes.pop(shape)
-    return found
+
+    def shape(stack: StackRecord) -> tuple[object, ...]:
+        return tuple((each.layer, each.keys.get("level"), each.keys.get("vdev")) for each in stack.layers)
+
+    names = {shape(stack): name for name, stack in asked.stacks.items()}
+    found = ((name, names.pop(shape(stack), None)) for name, stack in measured.stacks.items())
+    return {name: of for name, of in found if of is not None}
 
 
 def _same_loads(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from strata.diagnostics.names import Diagnostic, Path
+from strata.model.duties import EndsWhenKnown
 from strata.model.layer import Placed
 from strata.model.memory_limit import memory_bytes_max
 from strata.model.stack import Stack, names_of
@@ -50,7 +51,7 @@ def until_diagnostics(load: Workload) -> Iterable[Diagnostic]:
     """Windows that end early: of all tenants or of none, and without acts that need their whole length."""
     tenants = load.tenants()
     loads = [tenant.load for tenant in tenants.values()] or [load]
-    asking = [each for each in loads if getattr(each, "until", None) is not None]
+    asking = [each for each in loads if isinstance(each, EndsWhenKnown) and each.until is not None]
     acts = (
         "snapshot_every" if load.snapshot_every_ns else "rebuild" if "rebuild" in load.before_measure else ""
     )
