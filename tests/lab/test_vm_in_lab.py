@@ -22,7 +22,6 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.recovery import compile_recovery
 from strata.reading.load import load_study
-from strata.results.build import disk_accounts
 from strata.results.events import Events, read_events
 from strata.results.machines import machine_accounts
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
@@ -107,21 +106,24 @@ def run(lab: Lab, folder: Path, study: Study, plan: Plan, power: Power | None = 
 
 
 @pytest.mark.parametrize(
-    "below",
+    ("below", "keys"),
     [
-        pytest.param("", id="disk"),
-        pytest.param(RAW, id="raw", marks=pytest.mark.slow),
-        pytest.param(QCOW2, id="qcow2", marks=pytest.mark.slow),  # it survives power cuts below
+        pytest.param("", "", id="disk"),
+        pytest.param(RAW, "", id="raw", marks=pytest.mark.slow),
+        pytest.param(QCOW2, "", id="qcow2", marks=pytest.mark.slow),  # it survives power cuts below
+        pytest.param("", f"{QEMU}, cpus = 2", id="qemu-cpus", marks=pytest.mark.slow),
+        pytest.param("", f'{QEMU}, bus = "virtio-scsi"', id="qemu-scsi", marks=pytest.mark.slow),
     ],
 )
 def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats(
-    lab: Lab, tmp_path: Path, below: str
+    lab: Lab, tmp_path: Path, below: str, keys: str
 ) -> None:
-    study = study_of(tmp_path, below=below)
+    study = study_of(tmp_path, below=below, keys=keys)
     plan = compile_trial(study, "vm", "sync", 1)
+    node = "sda" if "scsi" in keys else "vda"
     index = next(index for index, step in enumerate(plan.steps) if step.id == "dd-write")
     before, after = (
-        in_machine(plan, shell_step(name, "cat /sys/block/vda/stat")) for name in ("before", "after")
+        in_machine(plan, shell_step(name, f"cat /sys/block/{node}/stat")) for name in ("before", "after")
     )
     steps = (*plan.steps[:index], *before, plan.steps[index], *after)
     plan = plan.model_copy(update={"steps": steps})
@@ -150,22 +152,6 @@ def test_computing_costs_in_a_machine_as_much_as_outside(lab: Lab, tmp_path: Pat
     assert present(events.end).outcome == "ok", present(events.end)
     took = {name: int(events.output(name)) for name in ("inside", "outside")}
     assert took["inside"] == pytest.approx(took["outside"], rel=0.25)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keys", [", cpus = 2", ', bus = "virtio-scsi"'])
-def test_a_machine_of_qemu_repeats_and_its_flushes_are_the_disks(lab: Lab, tmp_path: Path, keys: str) -> None:
-    study = study_of(tmp_path, keys=QEMU + keys)
-    plan = compile_trial(study, "vm", "sync", 1)
-
-    one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
-
-    assert present(one.end).outcome == "ok", present(one.end)
-    flushes = machine_accounts(plan, one)["vm"]["disk"]["flushes"]
-    disk = disk_accounts(plan, one)["disk0"]["flushes"]
-    # QEMU keeps a flush to itself when nothing was written since the last (bdrv_co_flush).
-    assert FSYNCS <= disk <= flushes <= disk + 1
-    assert one.sha256 == two.sha256
 
 
 def test_a_server_in_a_machine_is_reached_by_tcp(lab: Lab, tmp_path: Path) -> None:
