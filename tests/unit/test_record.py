@@ -93,6 +93,55 @@ def test_calls_have_their_files_their_order_and_what_they_waited_for() -> None:
     assert 0 < calls[3].think_ns <= calls[3].begin_ns - calls[2].end_ns
 
 
+ODD_NAMES = r"""
+10 1.001 openat(AT_FDCWD</data>, "\303\244, <x>.db", O_RDWR) = 3</data/\303\244, \74x\76.db> <0.000001000>
+10 1.002 ftruncate(3</data/\303\244, \74x\76.db>, 100) = 0 <0.000001000>
+10 1.003 mmap(NULL, 8192, PROT_READ, MAP_SHARED, 3</data/\303\244, \74x\76.db>, 0) = 0x7f <0.000001000>
+10 1.004 unlink("\303\244, <x>.db") = 0 <0.000001000>
+10 1.005 write(3</data/\303\244, \74x\76.db>(deleted), ""..., 5) = 5 <0.000001000>
+10 1.006 chdir("\303\244") = 0 <0.000001000>
+10 1.007 unlink("in") = 0 <0.000001000>
+"""
+RENAMED_FOLDER = """
+10 1.001 openat(AT_FDCWD</data>, "a/in/x", O_RDWR) = 3</data/a/in/x> <0.000001000>
+10 1.002 rename("a", "b") = 0 <0.000001000>
+10 1.003 write(3</data/b/in/x>, ""..., 10) = 10 <0.000001000>
+10 1.004 openat(AT_FDCWD</data>, "b/in/y", O_RDONLY) = 4</data/b/in/y> <0.000001000>
+10 1.005 getdents64(5</data/b/in>, 0x7f /* 2 entries */, 32768) = 48 <0.000001000>
+"""
+COPIES = """
+10 1.001 openat(AT_FDCWD</data>, "old", O_RDONLY) = 3</data/old> <0.000001000>
+10 1.002 openat(AT_FDCWD</data>, "new", O_WRONLY|O_CREAT) = 4</data/new> <0.000001000>
+10 1.003 sendfile(4</data/new>, 3</data/old>, NULL, 1000) = 700 <0.000001000>
+10 1.004 sendfile(4</data/new>, 3</data/old>, [10] => [60], 50) = 50 <0.000001000>
+10 1.005 copy_file_range(3</data/old>, [0], 4</data/new>, [2000], 100, 0) = 100 <0.000001000>
+10 1.006 copy_file_range(3</data/old>, NULL, 4</data/new>, NULL, 2000, 0) = 2000 <0.000001000>
+"""
+
+ODD_CALLS = "open 0 1 rw, truncate 0 100, map 0 0 8192 r, unlink 1, write 0 5, unlink 3"
+FOLDER_CALLS = "open 0 3 rw, rename 1 4, write 0 10, open 1 8 r, open 2 7 rD, list 2"
+COPY_CALLS = (
+    "open 0 1 r, open 1 2 wc, read 0 700, write 1 700, pread 0 50 10, write 1 50, pread 0 100 0, "
+    "pwrite 1 100 2000, copy 0 1 2000"
+)
+
+
+def test_names_renamed_folders_and_copies_are_as_the_application_had_them() -> None:
+    """Names beyond ASCII and with commas; what lies in a renamed folder; copies at places."""
+    odd = Names({".": None, "ä": None, "ä/in": 1, "ä, <x>.db": 5}, is_kept=True)
+    folders = {".": None, "a": None, "a/in": None, "a/in/x": 5, "a/in/y": 700, "a/z": 1}
+    for text, names, wanted, expected, most in (
+        (ODD_NAMES, odd, {"file 5 %C3%A4,%20%3Cx%3E.db", "file 1 %C3%A4/in"}, ODD_CALLS, 101),
+        (RENAMED_FOLDER, Names(folders, is_kept=True), {"file 700 a/in/y", "file 1 a/z"}, FOLDER_CALLS, 711),
+        (COPIES, Names({".": None, "old": 9000}, is_kept=True), {"file 9000 old"}, COPY_CALLS, 11750),
+    ):
+        calls, about = recorded(text, names)
+        made = [" ".join((each.name, *map(str, each.words))) for each in calls]
+        assert made == expected.split(", ")
+        assert wanted <= {line.rstrip() for line in names.lines()}
+        assert about.bytes_most == most
+
+
 def test_names_are_hashes_of_their_length_that_differ_between_recordings(tmp_path: Path) -> None:
     texts = []
     for run in range(2):

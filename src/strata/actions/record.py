@@ -18,8 +18,8 @@ from typing import Final
 from strata.errors import ResultError
 from strata.files import explained, refuse_folder
 from strata.traces.calls import About, Call, Names, write_calls
-from strata.traces.recorder import Recorder
-from strata.traces.strace import OPTIONS, system_calls
+from strata.traces.recorder import OPTIONS, Recorder
+from strata.traces.strace import system_calls
 from strata.traces.tasks import Before, Opened
 from strata.working import working
 
@@ -218,5 +218,6 @@ def _opened(descriptor: Path) -> Opened:
     flags = int(said["flags"], 8)
     path = str(descriptor.readlink())
     letters = "rD" if flags & os.O_DIRECTORY else _ACCESS[flags & os.O_ACCMODE]
-    more = {"a": os.O_APPEND, "d": os.O_DIRECT, "y": os.O_DSYNC}
-    return Opened(path, int(said["pos"]), letters + "".join(key for key, bit in more.items() if flags & bit))
+    more = {"a": os.O_APPEND, "d": os.O_DIRECT, "s": os.O_SYNC, "y": os.O_DSYNC}
+    letters += "".join(key for key, bits in more.items() if flags & bits == bits)
+    return Opened(path, int(said["pos"]), letters)

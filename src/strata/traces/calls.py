@@ -11,8 +11,9 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from strata.errors import ResultError
 from strata.files import explained, open_named
+from strata.words import grouped
 
 MAGIC: Final = "strata-calls 1"
 _HEAD_BYTES_MAX: Final = 1 << 16
@@ -90,10 +92,18 @@ class Names:
 
     def list(self, folder: str) -> None:
         """Take in what was in a folder that is listed."""
-        for name in self.before:
-            above = name.rpartition("/")[0] or "."
-            if above == folder and name != ".":
-                self.number(name)
+        for name in self._by_folder.get(folder, ()):
+            self.number(name)
+
+    def below(self, folder: str) -> Iterator[str]:
+        """All that was in a folder, and in the folders in it."""
+        for name in self._by_folder.get(folder, ()):
+            yield name
+            yield from self.below(name)
+
+    @cached_property
+    def _by_folder(self) -> Mapping[str, Sequence[str]]:
+        return grouped((name.rpartition("/")[0] or ".", name) for name in self.before if name != ".")
 
     def lines(self) -> Iterator[str]:
         for name in self.numbers:

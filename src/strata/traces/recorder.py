@@ -9,7 +9,6 @@ Arpaci-Dusseau: ROOT: replaying multithreaded traces with resource-oriented orde
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections import Counter
@@ -18,8 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from strata.traces.arguments import asked, bits, unescaped
 from strata.traces.calls import About, Call, Names
-from strata.traces.strace import EXITED, SystemCall
+from strata.traces.strace import EXITED, SystemCall, options
 from strata.traces.tasks import Before, Descriptors, Handle, LastCall, TracedTask
 
 _FD: Final = re.compile(r"(\d+)<((?:[^<>]|->)*)>?(\(deleted\))?")
@@ -27,9 +27,9 @@ _PATH: Final = re.compile(r'(?:(AT_FDCWD|\d+)<(/[^<>]*)>, )?"((?:[^"\\]|\\.)*)"'
 _FLAGS: Final = re.compile(r"\bO_[A-Z_|0-9]+")
 _CLONE: Final = re.compile(r"flags=([A-Z_|0-9a-fx]+)")
 _CLEARED: Final = re.compile(r"\bchild_tid(?:ptr)?=(0x[0-9a-f]+)")
-_IOV: Final = re.compile(r"iov_len=(\d+)")
 _CHANNEL: Final = re.compile(r"\d+<(?:(pipe:\[\d+\])|[A-Z0-9-]+:\[([^\]]+?)->([^\],]+).*?\])>")
 _CHILD: Final = re.compile(r"si_pid=(\d+)")
+_OFFSET: Final = re.compile(r", \[(\d+)\]")
 _NO_FILES: Final = ("/dev/", "/proc/", "/sys/")
 _LETTERS: Final = {
     "O_RDWR": "rw",
@@ -171,6 +171,10 @@ class Recorder:
             return "."
         return path[len(self._root) + 1 :] if path.startswith(f"{self._root}/") else None
 
+    def _opened(self, descriptor: re.Match[str] | None) -> str | None:
+        """The name of what a descriptor is of; None outside."""
+        return self._inside(unescaped(descriptor[2])) if descriptor else None
+
     def _path(self, call: SystemCall, task: TracedTask, which: int = 0) -> str | None:
         """The name of one of a call's paths; None outside."""
         found = [*_PATH.finditer(call.arguments)]
@@ -178,17 +182,17 @@ class Recorder:
             return None
         base, folder, text = found[which].groups()
         if base == "AT_FDCWD":
-            task.process.folder = folder
-        path = codecs.escape_decode(text.encode())[0].decode(errors="surrogateescape")
+            task.process.folder = unescaped(folder)
+        path = unescaped(text)
         if not path:
             return None
-        above, last = os.path.split(_joined(folder or task.process.folder, path))
+        above, last = os.path.split(_joined(unescaped(folder or "") or task.process.folder, path))
         return self._inside(_joined(_resolved(above), last))
 
     def _file(self, call: SystemCall, task: TracedTask, which: int = 0) -> Handle | None:
         """The file of one of a call's descriptors; one that nobody saw opened is opened before the call."""
         found = next((each for at, each in enumerate(_FD.finditer(call.arguments)) if at == which), None)
-        name = self._inside(found[2]) if found else None
+        name = self._opened(found)
         if found is None or name is None:
             return None
         handle = task.process.handles.get(int(found[1]))
@@ -243,7 +247,7 @@ class Recorder:
         letters = "".join(_LETTERS.get(word, "") for word in words)
         letters = letters if "w" in letters else f"r{letters}"
         opened = _FD.match(f"{call.result}{call.said}")
-        name = self._inside(opened[2]) if opened else None
+        name = self._opened(opened)
         if name is None or opened is None:
             return None
         if opened[3] or "O_TMPFILE" in words:
@@ -279,18 +283,32 @@ class Recorder:
             if not reads and found and found[2].startswith("/") and not found[2].startswith(_NO_FILES):
                 self.unseen["outside_bytes"] += max(0, call.result or 0)
         elif not call.is_failed:
-            asked, offset = _asked(call)
-            done = call.result or 0
-            kind, size = ("read", asked) if reads else ("write", done)
-            if offset is None:
-                self._emit(call, task, kind, handle, size)
-                if handle.is_appending and not reads:
-                    handle.position = self._size(handle.name)
-                offset, handle.position = handle.position, handle.position + done
+            size, offset = asked(call)
+            if reads:
+                self._read(call, task, handle, size, offset)
             else:
-                self._emit(call, task, f"p{kind}", handle, size, offset)
-            if not reads:
-                self._grow(handle.name, offset + done)
+                self._write(call, task, handle, offset)
+
+    def _read(
+        self, call: SystemCall, task: TracedTask, handle: Handle, size: int, offset: int | None
+    ) -> None:
+        """Read at a place, or at the file's position, which goes on."""
+        if offset is None:
+            self._emit(call, task, "read", handle, size)
+            handle.position += call.result or 0
+        else:
+            self._emit(call, task, "pread", handle, size, offset)
+
+    def _write(self, call: SystemCall, task: TracedTask, handle: Handle, offset: int | None) -> None:
+        done = call.result or 0
+        if offset is None:
+            self._emit(call, task, "write", handle, done)
+            if handle.is_appending:
+                handle.position = self._size(handle.name)
+            offset, handle.position = handle.position, handle.position + done
+        else:
+            self._emit(call, task, "pwrite", handle, done, offset)
+        self._grow(handle.name, offset + done)
 
     def _on_seek(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed and (handle := self._file(call, task)) is not None:
@@ -301,18 +319,19 @@ class Recorder:
         """Calls of one file, with numbers or words that have a number."""
         if call.is_failed or (handle := self._file(call, task)) is None:
             return
-        rest = call.arguments.split(", ")[1:]
+        # A name may have a comma.
+        rest = _FD.sub("", call.arguments, count=1).split(", ")[1:]
         words: list[object] = []
         name = {"ftruncate": "truncate", "fadvise64": "fadvise"}.get(call.name, call.name)
         if name == "truncate":
             words = [int(rest[0])]
             self._resize(handle.name, int(rest[0]))
         elif name == "fallocate":
-            words = [_bits(rest[0], _ALLOCATIONS), int(rest[1]), int(rest[2])]
+            words = [bits(rest[0], _ALLOCATIONS), int(rest[1]), int(rest[2])]
             if not words[0]:
                 self._grow(handle.name, int(rest[1]) + int(rest[2]))
         elif name == "sync_file_range":
-            words = [int(rest[0]), int(rest[1]), _bits(rest[2], _SYNCS)]
+            words = [int(rest[0]), int(rest[1]), bits(rest[2], _SYNCS)]
         elif name == "fadvise":
             advice = rest[2].removeprefix("POSIX_FADV_")
             words = [int(rest[0]), int(rest[1]), _ADVICE.index(advice) if advice in _ADVICE else 0]
@@ -335,22 +354,25 @@ class Recorder:
         first, second = self._file(call, task), self._file(call, task, 1)
         if call.is_failed:
             return
-        if call.name == "copy_file_range" and first and second:
-            self._emit(call, task, "copy", first, second, call.result)
-            second.position += call.result or 0
+        places = [_OFFSET.match(call.arguments, found.end()) for found in _FD.finditer(call.arguments)]
+        offset, target, *_ = (*(int(place[1]) if place else None for place in places), None, None)
+        done = call.result or 0
+        if call.name == "sendfile":  # to the first, from the second
+            first, second, offset, target = second, first, target, offset
+        elif first and second and offset is target is None:
+            self._emit(call, task, "copy", first, second, done)
+            first.position, second.position = first.position + done, second.position + done
             self._grow(second.name, second.position)
             return
-        if call.name == "sendfile":  # to the first, from the second
-            first, second = second, first
         if first is not None:
-            self._emit(call, task, "read", first, call.result)
+            self._read(call, task, first, done, offset)
         if second is not None:
-            self._emit(call, task, "write", second, call.result)
+            self._write(call, task, second, target)
 
     def _on_map(self, call: SystemCall, task: TracedTask) -> None:
         if call.is_failed or (handle := self._file(call, task)) is None:
             return
-        _, size, access, how, _, offset = call.arguments.split(", ")[:6]
+        _, size, access, how, _, offset = _FD.sub("", call.arguments).split(", ")
         writes = "PROT_WRITE" in access and "MAP_SHARED" in how
         self.unseen["shared_mapping" if writes else "mapping"] += 1
         self._emit(call, task, "map", handle, int(offset, 0), int(size, 0), "w" if writes else "r")
@@ -383,14 +405,27 @@ class Recorder:
             return
         self._emit(call, task, kind, self._names.number(name), self._names.number(other))
         if kind == "rename":
-            size = self._size(name)
-            self._resize(name, 0)
-            self._resize(other, size)
-            for each in self._tasks.values():
-                for handle in each.process.handles.values():
-                    if handle.name == name:
-                        handle.earlier.add(name)
-                        handle.name = other
+            self._move(name, other)
+
+    def _move(self, name: str, other: str) -> None:
+        """Give another name to a file, or to a folder and all that is in it."""
+        moved = [name]
+        if name in self._folders:
+            for each in self._names.below(name):  # it has to be there, to be found by its new name
+                self._names.number(each)
+            known = {*self._sizes, *self._folders, *self._names.below(name)}
+            moved += sorted(each for each in known if each.startswith(f"{name}/"))
+        for each in moved:
+            size, new = self._size(each), other + each[len(name) :]
+            self._resize(each, 0)
+            self._resize(new, size)
+            if each in self._folders:
+                self._folders.add(new)
+        for task in self._tasks.values():
+            for handle in task.process.handles.values():
+                if f"{handle.name}/".startswith(f"{name}/"):
+                    handle.earlier.add(handle.name)
+                    handle.name = other + handle.name[len(name) :]
 
     def _on_touch(self, call: SystemCall, task: TracedTask) -> None:
         if call.is_failed:
@@ -442,7 +477,7 @@ class Recorder:
         ):
             return
         found = _FD.match(call.arguments)
-        if found is None or self._inside(found[2]) is None:
+        if found is None or self._opened(found) is None:
             return
         if "F_UNLCK" in call.arguments or "LOCK_UN" in call.arguments:
             self._send(task, ("lock", found[2]))
@@ -489,18 +524,8 @@ class Recorder:
         if not call.is_failed:
             found = _FD.match(call.arguments) if call.name == "fchdir" else None
             text = _PATH.search(call.arguments)
-            path = found[2] if found else text[3] if text else "."
+            path = unescaped(found[2] if found else text[3] if text else ".")
             task.process.folder = _joined(task.process.folder, path)
-
-
-def _asked(call: SystemCall) -> tuple[int, int | None]:
-    """The bytes of a read or write, and its place; None: at the file's position."""
-    # What follows the descriptor, or the vector of pieces; of preadv2 and pwritev2 without flags.
-    words = call.arguments.rpartition("]" if "iov_len" in call.arguments else ">")[2].split(", ")
-    words = words[:-1] if call.name.endswith("v2") else words
-    place = int(words.pop()) if call.name.startswith("p") else -1
-    pieces = [int(size) for size in _IOV.findall(call.arguments)]
-    return sum(pieces) if pieces else int(words[-1]), place if place >= 0 else None
 
 
 def _learn(known: dict[int, int], more: Mapping[int, int]) -> None:
@@ -511,17 +536,6 @@ def _learn(known: dict[int, int], more: Mapping[int, int]) -> None:
 @lru_cache(maxsize=1 << 16)
 def _resolved(folder: str) -> str:
     return os.path.realpath(folder)
-
-
-def _bits(text: str, names: Sequence[str]) -> int:
-    """Flags as a number: strace writes what it knows by name."""
-    if text[:1].isdecimal():
-        return int(text, 0)
-    return sum(
-        1 << bit
-        for bit, name in enumerate(names)
-        if any(word.endswith(f"_{name}") for word in text.split("|"))
-    )
 
 
 def _joined(folder: str, path: str) -> str:
@@ -559,3 +573,5 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     }.items()
     for name in names.split()
 }
+OPTIONS: Final = options(name for name in _HANDLERS if name != EXITED)
+"""What `Recorder` takes was recorded by strace with these."""

@@ -10,30 +10,6 @@ from typing import Final
 
 from strata.units import NS_PER_S
 
-_FILES: Final = (
-    *("open", "openat", "openat2", "creat", "close", "read", "readv", "pread64", "preadv", "preadv2"),
-    *("write", "writev", "pwrite64", "pwritev", "pwritev2", "lseek", "fsync", "fdatasync"),
-    *("sync_file_range", "sync", "syncfs", "ftruncate", "truncate", "fallocate", "fadvise64"),
-    *("copy_file_range", "sendfile", "getdents", "getdents64", "mmap", "msync", "stat", "lstat"),
-    *("newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "mkdir"),
-    *("mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat"),
-    *("symlink", "symlinkat", "chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat"),
-    *("utimensat", "io_uring_setup", "io_submit"),
-)
-_TASKS: Final = (
-    *("fork", "vfork", "clone", "clone3", "execve", "execveat", "exit", "exit_group", "chdir", "fchdir"),
-    *("dup", "dup2", "dup3", "fcntl", "wait4", "waitid", "futex", "flock", "recvfrom", "recvmsg"),
-    *("sendto", "sendmsg"),
-)
-OPTIONS: Final = (
-    # Paths of descriptors, both ends of sockets; nothing of the content.
-    *("--follow-forks", "--decode-fds=path,socket", "--string-limit=0", "--interruptible=waiting"),
-    *("--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"),
-    # A "?" lets a machine lack the call.
-    "--trace=" + ",".join(f"?{name}" for name in (*_FILES, *_TASKS)),
-)
-"""What `system_calls` reads was recorded with these."""
-
 _LINE: Final = re.compile(r"(\d+) +(\d+)\.(\d{9}) (.*)")
 _RESUMED: Final = re.compile(r"<\.\.\. \w+ resumed>(.*)")
 _WHOLE: Final = re.compile(r"(\w+)\((.*)\)\s+= (-?\d+|0x[0-9a-f]+|\?)(.*)")
@@ -76,6 +52,17 @@ class SystemCall:
         """When others can notice it: who reads a message may end before its sender does."""
         is_early = self.name in _AT_BEGIN or (self.name == "futex" and "FUTEX_WAKE" in self.arguments)
         return self.begin_ns if is_early else self.end_ns
+
+
+def options(names: Iterable[str]) -> list[str]:
+    """What strace is run with to record calls of these names, so that `system_calls` reads them."""
+    return [
+        # Paths of descriptors, both ends of sockets; nothing of the content.
+        *("--follow-forks", "--decode-fds=path,socket", "--string-limit=0", "--interruptible=waiting"),
+        *("--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"),
+        # A "?" lets a machine lack the call.
+        "--trace=" + ",".join(f"?{name}" for name in names),
+    ]
 
 
 def system_calls(lines: Iterable[str]) -> list[SystemCall]:
