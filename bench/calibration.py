@@ -150,12 +150,10 @@ def _count(counts: dict[tuple[str, str], list[bool]]) -> None:
 def _judged(cell: ComparedCell, limit: str) -> dict[str, bool]:
     """Whether a prediction's rate and tail are near; one that is not is printed."""
     pattern, ratios = cell.measured.pattern, cell.ratios
-    is_near = abs(ratios["rate"] - 1) <= 0.15
-    has_tail = 1 / 1.5 <= ratios.get("p99", 1.0) <= 1.5
-    if not (is_near and has_tail):
+    if not (cell.is_near and cell.has_near_tail):
         shown = f"rate {ratios['rate']:.2f}, p99 {ratios.get('p99', float('nan')):.2f}"
         print(f"    {pattern.rw} {pattern.depth}: {shown} {limit}")
-    return {"rate": is_near, "p99": has_tail}
+    return {"rate": cell.is_near, "p99": cell.has_near_tail}
 
 
 def is_fitted(cell: MeasuredCell) -> bool:

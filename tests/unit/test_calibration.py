@@ -205,6 +205,13 @@ def test_each_load_of_the_plan_is_read_only_and_its_results_are_kept(
     found = measure_disk(disk, tree.machine, erase=False, part=0.01, step=lambda _: None)
     assert len(found.cells) == len(READS)
     assert all("--readonly" in line for line in asked.read_text().splitlines())
+    asked.unlink()
+    erasing = measure_disk(disk, tree.machine, erase=True, part=0.01, step=lambda _: None)
+    assert len(erasing.cells) == len(READS) + len(WRITES)
+    # The first job wakes the disk.
+    assert ["--readonly" in line for line in asked.read_text().splitlines()] == (
+        [True] * (1 + len(READS)) + [False] * len(WRITES)
+    )
     kept = tmp_path / "kept.csv"
     kept.write_text(table_text(found.cells, "a disk"))
     again = read_cells([kept]).cells

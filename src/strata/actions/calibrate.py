@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,7 @@ from strata.datasheet.cells import Measurements, read_cells, table_text
 from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import PATTERNS
 from strata.devices.device import load_device
-from strata.diagnostics.names import is_kebab
+from strata.diagnostics.names import is_kebab, to_kebab
 from strata.disks.machine import Machine
 from strata.errors import ResultError, StudyError, ToolError
 from strata.files import refuse_folder, write_page
@@ -47,7 +46,7 @@ def calibrate(
     if nothing can be read or fitted, StudyError at a wrong name, DiagnosticsError of an unfit disk.
     """
     source = (disk and Path(disk)) or paths[0]
-    file = output or Path(f"{_kebab(source.stem)}.toml")
+    file = output or Path(f"{to_kebab(source.stem) or 'calibrated'}.toml")
     if file.suffix != ".toml" or not is_kebab(file.stem):
         cause, remedy = "a device file has a name in kebab case and ends in .toml", "such as my-disk.toml"
         raise ResultError(cause, place=str(file), remedy=remedy)
@@ -85,10 +84,6 @@ def measured_disk(path: str, listener: Listener, file: Path, *, erase: str, shor
         measured = measure_disk(disk, machine, erase=bool(erase), part=1 / shorten, step=count)
     write_page(file.with_suffix(".csv"), table_text(measured.cells, f"{disk.model or disk.name}"))
     return measured
-
-
-def _kebab(stem: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "calibrated"
 
 
 def chosen_cells(only: Sequence[str]) -> Callable[[MeasuredCell], bool]:

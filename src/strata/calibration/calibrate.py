@@ -18,7 +18,7 @@ from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.measure import Pattern
 from strata.devices.device import Device, bundled_devices, find_device
 from strata.devices.plausible import SD_OF_RANGE
-from strata.errors import ResultError
+from strata.errors import LabError, ResultError, StudyError
 from strata.printable import in_json
 from strata.units import NS_PER_S
 
@@ -27,6 +27,7 @@ STATES: Final = ("used", "steady", "fresh")
 _FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
 _FIRST_STEPS, _STEPS = 2, 6
 _COARSE: Final = Modelling(requests=700, before=1_000)
+_RATE_NEAR, _TAIL_NEAR = 0.15, 1.5
 _MEASURED_GAIN: Final = 0.5
 """A value counts as measured if the measurements removed half of its class's variance."""
 _Z_90: Final = 1.645
@@ -81,6 +82,16 @@ class ComparedCell:
         """The model's figures over the measured ones."""
         return {name: float(np.exp(each)) for name, each in figures(self.measured, self.modelled).items()}
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the model's rate is within 15 % of the measured one."""
+        return abs(self.ratios["rate"] - 1) <= _RATE_NEAR
+
+    @property
+    def has_near_tail(self) -> bool:
+        """Whether its 99th percentile, if that was measured, is within a factor of 1.5."""
+        return 1 / _TAIL_NEAR <= self.ratios.get("p99", 1.0) <= _TAIL_NEAR
+
 
 @dataclass(frozen=True)
 class Calibrated:
@@ -104,7 +115,7 @@ class Calibrated:
         found = {}
         for name, wanted in (("fitted", True), ("predicted", False)):
             some = [each for each in self.cells if each.fitted is wanted]
-            found[name] = sum(abs(each.ratios["rate"] - 1) <= 0.15 for each in some), len(some)
+            found[name] = sum(each.is_near for each in some), len(some)
         return found
 
 
@@ -206,7 +217,7 @@ def _searched(
         searches.insert(0, final)
         final.data(best.best[1])
         final.run(_STEPS)
-        return final, [(each.candidate.title, each.best[0]) for each in searches[1:] or searches], False
+        return final, [(each.candidate.title, each.best[0]) for each in searches[1:]], False
     if not searches:
         raise KeyboardInterrupt
     best = min(searches, key=lambda each: each.best[0])
@@ -273,7 +284,7 @@ def _unsure(search: DriveSearch, covariance: Floats) -> Iterator[tuple[str, floa
     ]
     rows = []
     for point in rng.multivariate_normal(search.best[1], covariance, _DRAWS):
-        with suppress(Exception):
+        with suppress(LabError, StudyError):  # the model refuses the drive
             drive = search.unknowns.drive(np.clip(point, low, high))
             rows.append([each.iops for each in simulate(drive, loads, search.candidate.state, _COARSE)])
     if len(rows) > 1:

@@ -17,7 +17,6 @@ from strata.report.templates import document_page
 from strata.units import NS_PER_MS, percent, significant
 from strata.words import grouped
 
-_NEAR, _NEAR_TAIL = 0.15, 1.5
 _MEASURED: Final = "measured"
 
 
@@ -43,17 +42,15 @@ def cells_table(found: Calibrated) -> Table:
 
 def _row(each: ComparedCell) -> list[object]:
     measured, shown = each.measured, each.modelled
-    near = abs(each.ratios["rate"] - 1) <= _NEAR
-    has_tail = 1 / _NEAR_TAIL <= each.ratios.get("p99", 1.0) <= _NEAR_TAIL
     p50, p99 = (measured.latencies_ns.get(percent) for percent in (50.0, 99.0))
     return [
         load_title(measured.pattern),
         measured.iops,
-        Cell(shown.iops, tone="" if near else "doubt"),
+        Cell(shown.iops, tone="" if each.is_near else "doubt"),
         p50,
         shown.latencies_ns[50.0],
         p99,
-        Cell(shown.latencies_ns[99.0], tone="" if has_tail else "doubt"),
+        Cell(shown.latencies_ns[99.0], tone="" if each.has_near_tail else "doubt"),
         "fitted" if each.fitted else "predicted",
     ]
 

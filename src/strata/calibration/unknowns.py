@@ -24,7 +24,7 @@ REACH: Final = 3.0
 KEPT_BACK: Final = "requests that the host keeps back"
 """A scheduler of Linux 4.x (CFQ, deadline) hands a rotating disk fewer requests than it could hold."""
 HOST_TIME: Final = "time of a request in the host's link or controller"
-"""Of a flash drive: what SATA at 3 Gb/s or a slow controller adds, of which there is no range."""
+"""SATA at 3 Gb/s or a slow controller adds it to each request of a flash drive. No class has its range."""
 _HOSTS: Final = {"rotating": KEPT_BACK, "flash": HOST_TIME}
 _KEPT_SD: Final = 2.0
 _KEPT_MAX: Final = 8

@@ -17,6 +17,7 @@ from strata.datasheet.fio_results import PERCENTS, MeasuredCell, parse_block_byt
 from strata.datasheet.measure import PATTERNS, Pattern, Subject, measure, rate_per_s
 from strata.errors import ResultError
 from strata.files import read_plain
+from strata.lab.model import ModelTrace
 from strata.seeds import derive_seed
 from strata.units import MIB, NS_PER_S, NS_PER_US
 
@@ -24,7 +25,7 @@ _COLUMNS: Final = {50.0: "p50_us", 99.0: "p99_us", 99.9: "p999_us"}
 _LOAD_COLUMNS: Final = ("rw", "bs", "iodepth", "numjobs", "flush_every", "span_bytes")
 _BYTES_MAX: Final = 256 << 20
 _FILES_MAX: Final = 2_000
-MACHINE_NS: Final = 7_000
+_MACHINE_NS: Final = 7_000
 """A machine's part of a request, which fio measures and a model has not: an estimate, and the lab's price."""
 
 
@@ -151,11 +152,14 @@ def modelled(
         for cell in each:
             most = max(REQUESTS_MIN, min(cell.requests, how.requests))
             trace = measure(subject, disk, cell.pattern, most, how.kept_back, how.seed)
-            latency_ns = trace.latency_ns.astype(np.float64) + MACHINE_NS
-            # A program has its next request only after the machine's part, too.
-            steady = rate_per_s(trace, depth=cell.pattern.depth)
-            rate = min(steady, cell.pattern.depth * NS_PER_S / float(latency_ns.mean()))
-            values = np.percentile(latency_ns, PERCENTS)
-            latencies = dict(zip(PERCENTS, map(float, values), strict=True))
-            found.append(replace(cell, iops=rate, latencies_ns=latencies, place="", limit=""))
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth)
+            found.append(replace(cell, iops=rate, latencies_ns=latencies_ns, place="", limit=""))
     return found
+
+
+def as_fio_measures(trace: ModelTrace, depth: int) -> tuple[float, dict[float, float]]:
+    """The rate per second and the latencies by `PERCENTS`, with the machine's part of each request."""
+    latency_ns = trace.latency_ns.astype(np.float64) + _MACHINE_NS
+    # A program has its next request only after the machine's part, too.
+    rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / float(latency_ns.mean()))
+    return rate, dict(zip(PERCENTS, map(float, np.percentile(latency_ns, PERCENTS)), strict=True))

@@ -117,9 +117,9 @@ def measure(  # noqa: PLR0917
 ) -> ModelTrace:
     """The pattern on an open disk of the subject.
 
-    The host keeps ``kept_back`` requests, which it hands over in order, and beyond that the requests that the
-    disk's queue does not hold, which its scheduler sorts. They arrive when the host takes them, as a program
-    sees it; the parts of their time begin at the disk.
+    The host keeps ``kept_back`` requests from the disk and hands them over in order. If the disk's queue
+    holds fewer than ``depth``, the host's scheduler sorts the requests that wait. A request arrives when the
+    host takes it, as a program sees it; the parts of its time begin at the disk.
     """
     operation, at_random = PATTERNS[pattern.rw]
     length = pattern.block_bytes // SECTOR_BYTES
@@ -135,12 +135,13 @@ def measure(  # noqa: PLR0917
     trace = disk.closed_loop(operation, places * length, length, depth=held)
     if held < pattern.depth:
         is_sorted = pattern.depth > subject.device.queue_depth
-        waits = _sorted_arrivals if is_sorted else _arrivals
-        trace = replace(trace, arrival_ns=waits(trace, held, pattern.depth))
+        depth = pattern.depth
+        arrival_ns = _sorted_arrivals(trace, held, depth) if is_sorted else _arrivals(trace, depth)
+        trace = replace(trace, arrival_ns=arrival_ns)
     return trace
 
 
-def _arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64]:
+def _arrivals(trace: ModelTrace, depth: int) -> npt.NDArray[np.uint64]:
     """When a program issued each request, if a host hands over in order what the disk does not hold."""
     arrival = np.full(len(trace.arrival_ns), trace.arrival_ns[0], np.uint64)
     arrival[depth:] = np.sort(trace.complete_ns)[: max(0, len(arrival) - depth)]
@@ -149,7 +150,7 @@ def _arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64
 
 def _sorted_arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64]:
     """The same if the host's scheduler (deadline) sorts by place, in one direction over and over."""
-    arrival = _arrivals(trace, held, depth)
+    arrival = _arrivals(trace, depth)
     count, begin = len(arrival), int(arrival[0])
     place = np.random.default_rng(_SEED).random(count + depth)
     waiting = sorted((place[count + number], begin) for number in range(depth - held))

@@ -42,7 +42,7 @@ UNSEEN: Final[Mapping[str, str]] = {
 }
 """What a recording lacks: a name of ``about.unseen``, with its meaning."""
 HARMLESS: Final = ("mapping", "running", "outside_bytes")
-"""Parts of `UNSEEN` without which what is repeated is still whole."""
+"""A recording that lacks only these of `UNSEEN` still repeats all calls on its files."""
 
 
 class About(BaseModel):

@@ -9,12 +9,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
 
-import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from strata.datasheet.cells import MACHINE_NS, read_table
+from strata.datasheet.cells import REQUESTS_MIN, as_fio_measures, read_table
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import PATTERNS, Pattern, measure, rate_per_s
+from strata.datasheet.measure import PATTERNS, Pattern, measure
 from strata.devices.device import Device, device_folder, find_device
 from strata.devices.kinds.flash import PRECONDITIONS
 from strata.devices.plausible import plausible_drive
@@ -22,7 +21,7 @@ from strata.diagnostics.mistakes import read_toml
 from strata.diagnostics.names import Diagnostic, nearest
 from strata.files import read_plain
 from strata.lab.model import READ
-from strata.units import NS_PER_S, format_value, times
+from strata.units import format_value, times
 from strata.validation.subject import Found, ModelCheck, subject, within
 
 _BYTES_MAX: Final = 1 << 20
@@ -135,7 +134,7 @@ def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str,
 
 
 _DRAWN: Final = 20
-_REQUESTS_MIN, _REQUESTS_MAX = 500, 8_000
+_REQUESTS_MAX: Final = 8_000
 _QUICK_MAX: Final = 1_000
 _BEFORE: Final = 5_000
 """Requests that are not counted: the drive, and above all its write cache, had been in use."""
@@ -239,14 +238,12 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
             subject = subject.with_values({"link_rate": drive.link, "link_rate_write": drive.link})
         disk = subject.open()
         for first, cell in enumerate(cells):
-            most = max(_REQUESTS_MIN, min(cell.requests, _QUICK_MAX if quick else _REQUESTS_MAX))
+            most = max(REQUESTS_MIN, min(cell.requests, _QUICK_MAX if quick else _REQUESTS_MAX))
             if not first:
                 measure(subject, disk, cell.pattern, _BEFORE)
             trace = measure(subject, disk, cell.pattern, most)
-            depth, latency_ns = cell.pattern.depth, trace.latency_ns + MACHINE_NS
-            p50, p99 = np.percentile(latency_ns, (50, 99))
-            rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / float(latency_ns.mean()))
-            found.append(Figures(rate, float(p50), float(p99)))
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth)
+            found.append(Figures(rate, latencies_ns[50.0], latencies_ns[99.0]))
     return found
 
 
