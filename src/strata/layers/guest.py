@@ -11,12 +11,12 @@ from strata.model.io_limit import IoLimits
 from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.model.memory_limit import (
     MEMORY_PREREQUISITES,
-    PROCESSOR_PREREQUISITES,
     MemoryLimit,
     MemoryLimited,
     ProcessorLimit,
     control_group,
     limit_memory,
+    limit_needs,
 )
 from strata.model.step import Prerequisites, Step
 
@@ -46,8 +46,7 @@ class Guest(MemoryLimited):
     (CONFIG_CFS_BANDWIDTH), so that trials with it are skipped there; default: all"""
 
     def needs(self) -> Prerequisites:
-        io = self.io.needs() if self.io else Prerequisites()
-        return self.prerequisites | io | (PROCESSOR_PREREQUISITES if self.cpus else Prerequisites())
+        return self.prerequisites | limit_needs(self.io, self.cpus)
 
     def build(self, context: LayerContext) -> list[Step]:
         return limit_memory(context, self.memory_bytes, "the guest", self.io, self.cpus)

@@ -154,10 +154,22 @@ class Md(Layer):
     )
     """What a synchronisation takes at most; default: 200000 KiB/s"""
 
+    @property
+    def _knobs(self) -> dict[str, str | int]:
+        """The stated settings of the array, by the names of their files in /sys."""
+        speeds = {
+            "sync_speed_min": self.sync_speed_min_bytes_per_s,
+            "sync_speed_max": self.sync_speed_max_bytes_per_s,
+        }
+        stated = {
+            "journal_mode": self.journal_mode,
+            "stripe_cache_size": self.stripe_cache_size,
+            **{name: rate and rate >> 10 for name, rate in speeds.items()},  # in KiB/s
+        }
+        return {name: value for name, value in stated.items() if value is not None}
+
     def needs(self) -> Prerequisites:
-        knobs = (self.journal_mode, self.stripe_cache_size, self.sync_speed_min_bytes_per_s)
-        tuned = any(knobs) or self.sync_speed_max_bytes_per_s
-        tools = ("realpath", "tee") if tuned else ()
+        tools = ("realpath", "tee") if self._knobs else ()
         return self.prerequisites | Prerequisites(tools=tools, features=(f"md:raid{self.level}",))
 
     def stated(self) -> Mapping[str, str]:
@@ -340,32 +352,20 @@ class Md(Layer):
         ]
 
     def _tuning(self, context: LayerContext) -> list[Step]:
-        """Set the array's knobs in /sys, which it forgets when it is stopped."""
-        stated = {
-            "journal_mode": self.journal_mode,
-            "stripe_cache_size": self.stripe_cache_size,
-            "sync_speed_min": self.sync_speed_min_bytes_per_s and self.sync_speed_min_bytes_per_s >> 10,
-            "sync_speed_max": self.sync_speed_max_bytes_per_s and self.sync_speed_max_bytes_per_s >> 10,
-        }
-        given = {name: value for name, value in stated.items() if value is not None}
+        """Set the array's knobs. The kernel forgets them when the array is stopped."""
+        if not self._knobs:
+            return []
         node = f"{context.prefix or context.name}-node"
-        find = ("realpath", "--relative-to=/dev", self.path(context))
-        found = [context.step("node", "Find the array's node", *find, cwd=context.cwd, binds=node)]
-        return (
-            []
-            if not given
-            else found
-            + [
-                context.step(
-                    name.replace("_", "-"),
-                    f"Set {name} of the array to {value}",
-                    *("tee", f"/sys/block/${{{node}}}/md/{name}"),
-                    stdin=f"{value}\n",
-                    cwd=context.cwd,
-                )
-                for name, value in given.items()
-            ]
-        )
+        steps = [context.step("node", *self._find_node(context), cwd=context.cwd, binds=node)]
+        for name, value in self._knobs.items():
+            title, path = f"Set {name} of the array to {value}", f"/sys/block/${{{node}}}/md/{name}"
+            step_id, line = name.replace("_", "-"), f"{value}\n"
+            steps.append(context.step(step_id, title, "tee", path, stdin=line, cwd=context.cwd))
+        return steps
+
+    def _find_node(self, context: LayerContext) -> tuple[str, ...]:
+        """The title and the command that print the array's name in /sys/block."""
+        return "Find the array's node", "realpath", "--relative-to=/dev", self.path(context)
 
     def _folder(self, context: LayerContext) -> Step:
         """Make the folder before mdadm does, whose mode would keep out loads, which run without root."""
@@ -384,9 +384,7 @@ class Md(Layer):
                 context, "check", "Begin to compare the array's disks", "--misc", "--action=check", path
             ),
             self._wait(context, "wait", "Wait until they are compared"),
-            context.act(
-                "node", "Find the array's node", *("realpath", "--relative-to=/dev", path), binds=node
-            ),
+            context.act("node", *self._find_node(context), binds=node),
             context.act(
                 "mismatches",
                 "Read how many sectors differed",

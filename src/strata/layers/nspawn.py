@@ -25,10 +25,10 @@ from strata.model.abilities import Outcome
 from strata.model.io_limit import IoLimits
 from strata.model.layer import LayerContext
 from strata.model.memory_limit import (
-    PROCESSOR_PREREQUISITES,
     ProcessorLimit,
     control_group,
     limit_memory,
+    limit_needs,
 )
 from strata.model.step import AGENT, Command, Prerequisites, Step
 
@@ -65,17 +65,12 @@ class Nspawn(Container, CopiedFolder):
         return made
 
     def needs(self) -> Prerequisites:
-        io = self.io.needs() if self.io else Prerequisites()
-        io |= PROCESSOR_PREREQUISITES if self.cpus else Prerequisites()
+        limits = limit_needs(self.io, self.cpus)
         if not self._on_host:
-            return self.prerequisites | io
+            return self.prerequisites | limits
         features = () if self.memory_limit_bytes() is None else ("cgroup:memory",)
-        return (
-            self.prerequisites.model_copy(
-                update={"features": (*features, "container:nspawn"), "packages": ()}
-            )
-            | io
-        )
+        own = {"features": (*features, "container:nspawn"), "packages": ()}
+        return self.prerequisites.model_copy(update=own) | limits
 
     def memory_limit_bytes(self) -> int | None:
         # Not every host can limit memory: there only a limit counts that the study states.

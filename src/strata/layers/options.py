@@ -15,9 +15,9 @@ from strata.model.allowed import FLAG, INTEGER, SWITCH, form, given, named, one_
 from strata.model.layer import Provided
 from strata.units import describe_size, is_power_of_two
 
-flags: Final = partial(named, shape=FLAG)
-numbers: Final = partial(named, shape=INTEGER)
-switches: Final = partial(named, shape=SWITCH)
+flags: Final = partial(named, value=FLAG)
+numbers: Final = partial(named, value=INTEGER)
+switches: Final = partial(named, value=SWITCH)
 
 # A machine may look for its own disks by their labels, and its udev sees these.
 LABEL: Final = form(

@@ -11,11 +11,13 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from strata.diagnostics.names import Diagnostic, nearest
 from strata.units import is_power_of_two
 from strata.words import listed
+
+T = TypeVar("T")
 
 # An unlisted option is often not misspelt but forbidden: suggest another only for an evident typing error.
 _SIMILARITY: Final = 0.75
@@ -154,9 +156,9 @@ Forms = Mapping[str, Form]
 """Options by their names, with their dashes if they have some."""
 
 
-def named(names: str, shape: Form) -> dict[str, Form]:
-    """Options of one form; ``names`` are separated by spaces."""
-    return dict.fromkeys(names.split(), shape)
+def named(names: str, value: T) -> dict[str, T]:
+    """Names, separated by spaces, with one value: options of one form, or refused for one reason."""
+    return dict.fromkeys(names.split(), value)
 
 
 def by_form(forms: Forms) -> Mapping[str, tuple[str, ...]]:

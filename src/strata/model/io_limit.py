@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
 from strata.diagnostics.names import Diagnostic
+from strata.model.knobs import find_number
 from strata.model.layer import LayerContext
 from strata.model.step import Prerequisites, Step
 from strata.units import Duration, Rate, describe_duration, describe_size
@@ -61,8 +62,7 @@ class IoLimits(BaseModel):
         found = []
         for disk in context.disks if most or target else ():
             number = f"{context.name}-{disk}-number"
-            find = ("stat", "--dereference", "--format=%Hr:%Lr", f"${{{disk}}}")
-            found.append(context.step(f"number-{disk}", f"Find the number of {disk}", *find, binds=number))
+            found.append(context.step(f"number-{disk}", *find_number(disk), binds=number))
             for file, text in (("max", most), ("latency", target)):
                 if text:
                     title, line = f"Limit the requests of {whose} to {disk}", f"${{{number}}} {text}\n"

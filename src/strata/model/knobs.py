@@ -85,7 +85,7 @@ class Sysctl(_Knobs):
     """Of memory and writing back"""
 
     def above(self, lower: Sysctl) -> Sysctl:
-        """A stack's settings with those of its study, which it precedes."""
+        """A stack's settings, and those of its study that the stack does not state."""
         mine, others = self.vm.stated(), lower.vm.stated()
         for pair in EITHER.items():
             if mine.keys() & {*pair}:
@@ -120,11 +120,9 @@ class QueueKnobs(_Knobs):
 
     def power_risk(self) -> str | None:
         """Why a power failure takes acknowledged data, as a clause; None if it does not."""
-        return (
-            "the queue's write_cache = write through keeps flushes from it"
-            * (self.write_cache == "write through")
-            or None
-        )
+        if self.write_cache == "write through":
+            return "the queue's write_cache = write through keeps flushes from it"
+        return None
 
 
 DEFAULT_SYSCTL: Final = Sysctl()
@@ -155,8 +153,7 @@ def knob_steps(sysctl: Sysctl, queues: Mapping[str, QueueKnobs], again: str = ""
         if not queue.stated():
             continue
         number = queue_number(disk) + again
-        find = ("stat", "--dereference", "--format=%Hr:%Lr", f"${{{disk}}}")
-        yield step(f"{disk}-queue", f"Find the number of {disk}", *find, binds=number)
+        yield step(f"{disk}-queue", *find_number(disk), binds=number)
         for name, value in queue.stated().items():
             text = str(int(value)) if isinstance(value, bool) else str(value)
             title = f"Set {name} of {disk}'s queue to {text}"
@@ -164,8 +161,13 @@ def knob_steps(sysctl: Sysctl, queues: Mapping[str, QueueKnobs], again: str = ""
             yield step(f"{disk}-queue-{name}", title, "tee", path, stdin=f"{text}\n")
 
 
+def find_number(disk: str) -> tuple[str, ...]:
+    """The title and the command that print a disk's number, such as ``8:16``."""
+    return f"Find the number of {disk}", "stat", "--dereference", "--format=%Hr:%Lr", f"${{{disk}}}"
+
+
 def queue_number(disk: str) -> str:
-    """The variable that stands for a disk's number, such as ``8:16``."""
+    """The variable that stands for a disk's number."""
     return f"{disk}-queue"
 
 

@@ -41,10 +41,10 @@ MemoryLimit = Annotated[
 ProcessorLimit = Annotated[
     StrictInt | None, Field(ge=1, le=64, examples=[1], exclude_if=lambda cpus: cpus is None)
 ]
-"""A key that limits processor time, to that of so many processors."""
+"""A key that limits processor time: programs take at most the time of this number of processors."""
 
 _CPU_PERIOD_US: Final = 100_000  # the kernel's own
-PROCESSOR_PREREQUISITES: Final = Prerequisites(features=("cgroup:cpu",))
+_PROCESSOR_PREREQUISITES: Final = Prerequisites(features=("cgroup:cpu",))
 
 
 class MemoryLimited(Layer):
@@ -78,6 +78,12 @@ def limited_bytes(steps: Iterable[Step]) -> int:
     return sum(limits.values())
 
 
+def limit_needs(io: IoLimits | None, cpus: int | None = None) -> Prerequisites:
+    """What `limit_memory` needs beside `MEMORY_PREREQUISITES`."""
+    needs = io.needs() if io else Prerequisites()
+    return needs | _PROCESSOR_PREREQUISITES if cpus else needs
+
+
 def limit_memory(
     context: LayerContext,
     memory_bytes: int | None,
@@ -98,13 +104,9 @@ def limit_memory(
     enable = f"{_ROOT}/cgroup.subtree_control"
     burst = f"Limit the memory that {whose} may take in a burst"
     undo = Command(argv=("rmdir", group))
+    controllers = "+memory" + (" +io" if io else "") + (" +cpu" if cpus else "")
     steps = [
-        write(
-            "enable",
-            "Let control groups limit memory",
-            enable,
-            "+memory" + (" +io" if io else "") + (" +cpu" if cpus else ""),
-        ),
+        write("enable", "Let control groups limit memory", enable, controllers),
         context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
     ]
     if memory_bytes is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from strata.model.duties import RunsPrograms
 from strata.model.io_limit import IoLimits
 from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
-from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
+from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory, limit_needs
 from strata.model.page_cache import synced
 from strata.model.stack import Stack
 from strata.model.step import INPUT_PREFIX, LOAD_USER, Command, Phase, Prerequisites, Purpose, Step, Window
@@ -131,7 +131,7 @@ class Placement:
     @property
     def prerequisites(self) -> Prerequisites:
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
-        tools |= self.io.needs() if self.io else Prerequisites()
+        tools |= limit_needs(self.io)
         return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
     @property

@@ -75,6 +75,13 @@ _STATED: Final = (
 )
 """The options that the content of the file follows, too."""
 _OF_PRESETS: Final = ("preset", "options", "file", "warmup_ns", "rate_per_s", "find")
+_CLOCKED: Final[Mapping[str, object]] = {
+    "thread": 1,
+    "clocksource": "clock_gettime",
+    # fio ignores the seed as long as randrepeat is set, which it is by default.
+    "randrepeat": 0,
+}
+_PERCENTILES: Final[Mapping[str, object]] = {"lat_percentiles": 1, "clat_percentiles": 0}
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
 _PRINTED: Final[Mapping[str, object]] = {"output-format": "json+", "eta": "never"}
@@ -190,10 +197,14 @@ class Fio(OpenLoop):
             return None
         return fio_job.read_job(self.job_text, self.job_includes, self.variables)
 
+    @property
+    def _states_size(self) -> bool:
+        return "size_bytes" in self.model_fields_set
+
     def scaled(self, share: float) -> Self:
         # The size is one of its own only where the study states it.
         whole = super().scaled(share)
-        unsized = self.job is not None and "size_bytes" not in self.model_fields_set
+        unsized = self.job is not None and not self._states_size
         return self.model_copy(update={"duration_ns": whole.duration_ns}) if unsized else whole
 
     @property
@@ -205,7 +216,7 @@ class Fio(OpenLoop):
 
     @property
     def data_bytes(self) -> int | None:
-        if (job := self._job) is not None and "size_bytes" not in self.model_fields_set:
+        if (job := self._job) is not None and not self._states_size:
             return job.data_bytes
         return self.size_bytes
 
@@ -324,11 +335,9 @@ class Fio(OpenLoop):
                 remedy = "leave it out, or leave job out"
                 yield Diagnostic("the job file says what fio does", remedy=remedy, key=name.partition("_")[0])
         if (job := self._job) is not None:
-            has_size = "size_bytes" in self.model_fields_set
-            yield from fio_job.job_diagnostics(job, has_size=has_size)
-            yield from space_diagnostics(
-                "data", self.data_bytes or 0, capacity_bytes, key="size" if has_size else "job"
-            )
+            yield from fio_job.job_diagnostics(job, has_size=self._states_size)
+            key = "size" if self._states_size else "job"
+            yield from space_diagnostics("data", self.data_bytes or 0, capacity_bytes, key=key)
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         if (job := self._job) is not None:
@@ -356,19 +365,8 @@ class Fio(OpenLoop):
         def changes(section: fio_job.JobSection) -> dict[str, object]:
             at = job.sections.index(section) + 1
             seed = context.derived_seed("measure" if at == 1 else f"measure-{at}")
-            given: dict[str, object] = {
-                "thread": 1,
-                "clocksource": "clock_gettime",
-                "randrepeat": 0,
-                "randseed": seed,
-            }
-            given |= {
-                "lat_percentiles": 1,
-                "clat_percentiles": 0,
-                "verify_state_save": 0,
-                "group_reporting": None,
-            }
-            if "size_bytes" in self.model_fields_set and section.engine not in fio_job.WITHOUT_FILES:
+            given = {**_CLOCKED, "randseed": seed, **_PERCENTILES, "verify_state_save": 0}
+            if self._states_size and section.engine not in fio_job.WITHOUT_FILES:
                 given |= {"size": self.size_bytes, "filesize": None}
             if self.duration_ns is not None:
                 given |= {"runtime": f"{self.duration_ns // NS_PER_MS}ms", "timeout": None, "time_based": 1}
@@ -380,9 +378,8 @@ class Fio(OpenLoop):
 
         target = context.target
         steps = []
-        if on == "filesystem" and (
-            of := [each for each in job.sections if each.engine not in fio_job.MAKING]
-        ):
+        of = [each for each in job.sections if each.engine not in fio_job.MAKING]
+        if on == "filesystem" and of:
             text = fio_job.bound(job, of, on, target, made)
             steps.append(run("fio-layout", "prepare", "Make the files of the job file", text, slow_ns))
         for at, group in enumerate(job.groups, 1):
@@ -457,15 +454,11 @@ class Fio(OpenLoop):
             "name": "strata",
             "filename": file,
             "size": self.size_bytes,
-            "thread": 1,
-            "clocksource": "clock_gettime",
-            # fio ignores the seed as long as randrepeat is set, which it is by default.
-            "randrepeat": 0,
+            **_CLOCKED,
             "randseed": context.derived_seed(purpose),
             **_PRINTED,
             "group_reporting": 1,
-            "lat_percentiles": 1,
-            "clat_percentiles": 0,
+            **_PERCENTILES,
             "aux-path": context.scratch_path,
             "verify_state_save": 0,
         }

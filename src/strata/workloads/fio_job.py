@@ -87,83 +87,73 @@ _FORMS: Final[Forms] = {
 }  # fmt: skip
 
 _OMITTED: Final = {
-    name: reason
-    for names, reason in (
-        ("group_reporting per_job_logs unified_rw_reporting", "every section has figures of its own"),
-        (
-            "write_bw_log write_lat_log write_iops_log write_hist_log bandwidth_log log_avg_msec "
-            "log_max_value log_hist_msec log_hist_coarseness log_offset log_compression log_prio "
-            "log_compression_cpus log_store_compressed log_unix_epoch log_alternate_epoch log_entries "
-            "log_issue_time log_window_value bwavgtime iopsavgtime",
-            "the trial samples rates itself and keeps whole distributions of latencies",
-        ),
-        (
-            "disable_lat disable_clat disable_slat disable_bw disable_bw_measurement gtod_reduce "
-            "lat_percentiles clat_percentiles slat_percentiles percentile_list significant_figures stats "
-            "error_dump verify_dump disk_util eta_interval status_interval",
-            "Strata reads fio's full figures",
-        ),
-        ("randseed randrepeat allrandrepeat use_os_rand", "random numbers derive from the trial's seed"),
-        ("clocksource gtod_cpu clat_cpu", "the clock is the trial's"),
-        ("name description wait_for_new", "it names the job"),
-        (
-            "cpus_allowed cpumask cpus_allowed_policy numa_cpu_nodes numa_mem_policy sqthread_poll_cpu nice",
-            "the trial places processors and memory; the study's cpus says how many there are",
-        ),
-        ("iomem mem hugepage_size busy_poll", "buffers lie in ordinary memory"),
-        ("verify_state_save verify_state_load", "a trial keeps no files between runs"),
-        ("allow_mounted_write readonly", "the stack is made for the trial"),
-    )
-    for name in names.split()
+    **named("group_reporting per_job_logs unified_rw_reporting", "every section has figures of its own"),
+    **named(
+        "write_bw_log write_lat_log write_iops_log write_hist_log bandwidth_log log_avg_msec "
+        "log_max_value log_hist_msec log_hist_coarseness log_offset log_compression log_prio "
+        "log_compression_cpus log_store_compressed log_unix_epoch log_alternate_epoch log_entries "
+        "log_issue_time log_window_value bwavgtime iopsavgtime",
+        "the trial samples rates itself and keeps whole distributions of latencies",
+    ),
+    **named(
+        "disable_lat disable_clat disable_slat disable_bw disable_bw_measurement gtod_reduce "
+        "lat_percentiles clat_percentiles slat_percentiles percentile_list significant_figures "
+        "stats error_dump verify_dump disk_util eta_interval status_interval",
+        "Strata reads fio's full figures",
+    ),
+    **named("randseed randrepeat allrandrepeat use_os_rand", "random numbers derive from the trial's seed"),
+    **named("clocksource gtod_cpu clat_cpu", "the clock is the trial's"),
+    **named("name description wait_for_new", "it names the job"),
+    **named(
+        "cpus_allowed cpumask cpus_allowed_policy numa_cpu_nodes numa_mem_policy sqthread_poll_cpu nice",
+        "the trial places processors and memory; the study's cpus says how many there are",
+    ),
+    **named("iomem mem hugepage_size busy_poll", "buffers lie in ordinary memory"),
+    **named("verify_state_save verify_state_load", "a trial keeps no files between runs"),
+    **named("allow_mounted_write readonly", "the stack is made for the trial"),
 }
 """Options that are left out, with the reason: none changes the requests."""
 
 _REFUSED: Final = {
-    name: reason
-    for names, reason in (
-        (
-            "exec_prerun exec_postrun program arguments std_redirect",
-            'it runs a program: workload = "command"',
-        ),
-        (
-            "read_iolog merge_blktrace_file replay_redirect replay_no_stall",
-            'a recorded load: workload = "trace"',
-        ),
-        ("write_iolog", "it would record where nothing keeps it: strata trace has a trial's requests"),
-        (
-            "cmdprio cmdprio_class cmdprio_percentage cmdprio_bssplit",
-            "only root may raise requests' priority",
-        ),
-        ("ioscheduler", "the scheduler belongs to the stack"),
-        ("cgroup cgroup_weight cgroup_nodelete", "limits belong to guests and tenants"),
-        ("kb_base unit_base", "its sizes would count thousands: write sizes such as 256GiB without it"),
-        ("uid gid", "the load has the user that the trial gives it"),
-        ("opendir", "it reads whatever lies in a folder, and a trial's is empty"),
-        ("create_only", "it creates files and measures nothing"),
-        ("lockmem", "memory belongs to the study: memory"),
-        (
-            "max_open_zones zone_reset_threshold zone_reset_frequency read_beyond_wp",
-            "no disk has zones to reset",
-        ),
-        ("profile", "a profile is a set of jobs outside the file"),
-    )
-    for name in names.split()
+    **named(
+        "exec_prerun exec_postrun program arguments std_redirect", 'it runs a program: workload = "command"'
+    ),
+    **named(
+        "read_iolog merge_blktrace_file replay_redirect replay_no_stall",
+        'a recorded load: workload = "trace"',
+    ),
+    **named("write_iolog", "it would record where nothing keeps it: strata trace has a trial's requests"),
+    **named(
+        "cmdprio cmdprio_class cmdprio_percentage cmdprio_bssplit", "only root may raise requests' priority"
+    ),
+    **named("ioscheduler", "the scheduler belongs to the stack"),
+    **named("cgroup cgroup_weight cgroup_nodelete", "limits belong to guests and tenants"),
+    **named("kb_base unit_base", "its sizes would count thousands: write sizes such as 256GiB without it"),
+    **named("uid gid", "the load has the user that the trial gives it"),
+    **named("opendir", "it reads whatever lies in a folder, and a trial's is empty"),
+    **named("create_only", "it creates files and measures nothing"),
+    **named("lockmem", "memory belongs to the study: memory"),
+    **named(
+        "max_open_zones zone_reset_threshold zone_reset_frequency read_beyond_wp",
+        "no disk has zones to reset",
+    ),
+    **named("profile", "a profile is a set of jobs outside the file"),
 }
 _ENGINES: Final = {
-    engine: reason
-    for engines, reason in (
-        (
-            "net netsplice rdma http nfs libiscsi nbd",
-            "it talks to a server over a network, and a trial has none",
-        ),
-        ("rados rbd dfs gfapi gfapi_async ime_psync ime_psyncv ime_aio libhdfs", "it talks to a cluster"),
-        ("dev-dax libpmem mtd pmemblk cuda libcufile gpudirect libhipfile", "no such hardware is modelled"),
-        ("sg libzbc io_uring_cmd xnvme libblkio spdk", "it passes the block layer by, to a real controller"),
-        ("exec external", "it runs a program of the job's own"),
-        ("windowsaio solarisaio", "it is of another system: libaio does the same on Linux"),
-        ("page_fault cpp_null splice guasi", "the lab's fio does not have it, or it measures no storage"),
-    )
-    for engine in engines.split()
+    **named(
+        "net netsplice rdma http nfs libiscsi nbd",
+        "it talks to a server over a network, and a trial has none",
+    ),
+    **named("rados rbd dfs gfapi gfapi_async ime_psync ime_psyncv ime_aio libhdfs", "it talks to a cluster"),
+    **named(
+        "dev-dax libpmem mtd pmemblk cuda libcufile gpudirect libhipfile", "no such hardware is modelled"
+    ),
+    **named(
+        "sg libzbc io_uring_cmd xnvme libblkio spdk", "it passes the block layer by, to a real controller"
+    ),
+    **named("exec external", "it runs a program of the job's own"),
+    **named("windowsaio solarisaio", "it is of another system: libaio does the same on Linux"),
+    **named("page_fault cpp_null splice guasi", "the lab's fio does not have it, or it measures no storage"),
 }
 
 
@@ -283,14 +273,10 @@ class Job:
         """The size of all files, as far as sections state it."""
         sizes: dict[object, int] = {}
         for at, section in enumerate(self.sections):
-            size = section.size_bytes or 0
             if section.engine not in WITHOUT_FILES:
-                key, size = (
-                    (tuple(files), size)
-                    if (files := section.files())
-                    else (at, size * section.count("numjobs"))
-                )
-                sizes[key] = max(sizes.get(key, 0), size)
+                files, size = tuple(section.files()), section.size_bytes or 0
+                jobs = 1 if files else section.count("numjobs")  # with files of their own
+                sizes[files or at] = max(sizes.get(files or at, 0), size * jobs)
         return sum(sizes.values())
 
 

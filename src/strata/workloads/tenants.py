@@ -161,11 +161,10 @@ class TenantTable(BaseModel):
     def __str__(self) -> str:
         count = f" × {self.count}" if self.count > 1 else ""
         limits = [describe_size(self.memory_bytes)] if self.memory_bytes else []
-        memory = (
-            f" ({', '.join([*limits, *([str(self.io)] if self.io else [])])})" if limits or self.io else ""
-        )
+        limits += [str(self.io)] if self.io else []
+        limited = f" ({', '.join(limits)})" if limits else ""
         before = f" after {title(self.before.workload, self.before)}" if self.before else ""
-        return f"{self.name}{count}{memory}: {title(self.load.workload, self.load)}{before}"
+        return f"{self.name}{count}{limited}: {title(self.load.workload, self.load)}{before}"
 
 
 class Tenants(Workload):

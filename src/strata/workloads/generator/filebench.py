@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 from strata.diagnostics.names import Diagnostic
+from strata.model.allowed import named
 
 _TOKEN: Final = re.compile(r'\n|#[^\n]*|"[^"\n]*"|[{},=]|cvar\s*\([^)\n]*\)|[^\s{},="]+')
 _SIZE: Final = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
@@ -40,25 +40,17 @@ _PIECE: Final = ("append", "append_random", "read", "write")
 _LIMITS: Final = ("opslimit", "iopslimit", "eventlimit")
 _ENDS: Final = ("finishoncount", "finishonbytes")
 _LOST: Final = {
-    "aiowrite": "asynchronous writes", "aiowait": "asynchronous writes", "hog": "work of the processor",
-    "dowork": "work of the processor", "semblock": "threads that wake each other",
-    "sempost": "threads that wake each other", "block": "threads that wake each other",
-    "wakeup": "threads that wake each other", "makedir": "directories made in the loop",
-    "removedir": "directories removed in the loop", "listdir": "reading of directories",
+    **named("aiowrite aiowait", "asynchronous writes"),
+    **named("hog dowork", "work of the processor"),
+    **named("semblock sempost block wakeup", "threads that wake each other"),
+    "makedir": "directories made in the loop",
+    "removedir": "directories removed in the loop",
+    "listdir": "reading of directories",
     "createandclose": "write createfile and closefile",
-}  # fmt: skip
+}
 _PLAIN: Final = {
     "flowop": (
-        "name",
-        "fd",
-        "srcfd",
-        "filesetname",
-        "filename",
-        "iosize",
-        "random",
-        "iters",
-        "target",
-        "value",
+        *("name", "fd", "srcfd", "filesetname", "filename", "iosize", "random", "iters", "target", "value"),
     ),
     "fileset": (
         *("name", "path", "size", "filesize", "entries", "dirwidth", "dirgamma", "prealloc", "paralloc"),
@@ -83,7 +75,6 @@ class Personality:
         return "".join(f"{text}\n" for _, text in self.lines)
 
 
-@lru_cache(maxsize=64)
 def read_filebench(text: str) -> Personality:
     reader = _Reader(text)
     reader.read()
