@@ -2,8 +2,8 @@
 """The settings of a machine's kernel and of its disks' queues that a study may state, and their steps.
 
 A knob is a key below, and nothing else: its name is its file's in /proc/sys or in a disk's ``queue`` folder.
-The defaults are those of mm/page-writeback.c, mm/vmscan.c, fs/dcache.c and block/ of Linux 7.2, and of Debian
-13, Fedora 42 (systemd's rules), and the profiles of tuned 2.25 where these differ.
+The defaults are those of mm/page-writeback.c, mm/vmscan.c, mm/page_alloc.c, fs/dcache.c and block/ of Linux
+7.2, which the lab has, and of the profiles of tuned 2.27 where these differ. A distribution may set others.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ OPTIONS: Final = {
     "io:latency": "BLK_CGROUP_IOLATENCY",
     "io:weight": "BLK_CGROUP_IOCOST",
 }
-"""The options of a kernel's configuration without which it lacks a feature; distributions' kernels have
-them."""
+"""The options of a kernel's configuration without which it lacks a feature."""
 
 
 EITHER: Final = {"dirty_ratio": "dirty_bytes", "dirty_background_ratio": "dirty_background_bytes"}
@@ -48,27 +47,27 @@ class MemoryKnobs(_Knobs):
     """``sysctl.vm``: settings of writing back and of reclaiming memory."""
 
     dirty_ratio: Percent | None = Field(None, examples=[5])
-    """Dirty pages, in percent of the memory that is not in use, above which writers wait; default: 20 in
-    Linux, Debian, Fedora and the lab; 40 by tuned's throughput-performance, 30 by its virtual-guest"""
+    """Dirty pages, in percent of the memory that is not in use, above which writers wait; default: 20;
+    tuned's throughput-performance sets dirty_bytes to 40 % of memory, its virtual-guest to 30 %"""
     dirty_background_ratio: Percent | None = Field(None, examples=[2])
-    """The same, above which the kernel begins to write back; default: 10, also in Debian, Fedora, the lab"""
+    """The same, above which the kernel begins to write back; default: 10"""
     dirty_bytes: DirtyBytes | None = Field(None, examples=["64MiB"])
     """dirty_ratio as a size, which takes its place; default: unset"""
     dirty_background_bytes: DirtyBytes | None = Field(None, examples=["16MiB"])
     """dirty_background_ratio as a size, which takes its place; default: unset"""
     dirty_expire_centisecs: Centiseconds | None = Field(None, examples=[1500])
-    """The age at which a dirty page is written back, in hundredths of a second; default: 3000 everywhere"""
+    """The age at which a dirty page is written back, in hundredths of a second; default: 3000"""
     dirty_writeback_centisecs: Centiseconds | None = Field(None, examples=[100])
-    """The period of writing back, in hundredths of a second, 0 for never; default: 500 everywhere"""
+    """The period of writing back, in hundredths of a second, 0 for never; default: 500"""
     swappiness: Annotated[StrictInt, Field(ge=0, le=200)] | None = Field(None, examples=[10])
-    """How much rather anonymous memory is swapped out than files are dropped; default: 60; 10 by tuned's
-    throughput-performance. The lab has no swap"""
+    """How much rather anonymous memory is swapped out than files are dropped; default: 60; tuned's
+    throughput-performance has 10, its virtual-guest 30. The lab has no swap"""
     vfs_cache_pressure: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(None, examples=[50])
-    """How much rather inodes and names are dropped than pages, in percent; default: 100 everywhere"""
+    """How much rather inodes and names are dropped than pages, in percent; default: 100"""
     min_free_kbytes: Annotated[StrictInt, Field(ge=1024, le=1 << 22)] | None = Field(None, examples=[65536])
     """Memory that is kept free, in KiB; default: the kernel chooses by the size of memory"""
     watermark_scale_factor: Annotated[StrictInt, Field(ge=1, le=3000)] | None = Field(None, examples=[200])
-    """The distance at which kswapd begins, in 1/10000 of memory; default: 10 everywhere"""
+    """The distance at which kswapd begins, in 1/10000 of memory; default: 10"""
 
     @model_validator(mode="after")
     def _once_each(self) -> MemoryKnobs:
@@ -97,11 +96,11 @@ class QueueKnobs(_Knobs):
     """``[devices.NAME.queue]``: settings of a disk's queue in the kernel (/sys/block/DISK/queue)."""
 
     scheduler: Literal["none", "mq-deadline", "bfq", "kyber"] | None = Field(None, examples=["none"])
-    """The I/O scheduler; default: mq-deadline in the lab, and for SATA in Debian and Ubuntu; for SATA bfq in
-    Fedora and openSUSE; none for NVMe"""
+    """The I/O scheduler; default: mq-deadline of a disk with one queue, as in the lab, and none of a disk
+    with several, such as NVMe. A distribution's rules of udev may choose another one"""
     nr_requests: Annotated[StrictInt, Field(ge=4, le=65536)] | None = Field(None, examples=[64])
-    """Requests that wait in the queue; default: of SATA 256 with a scheduler, of NVMe and without one as many
-    as the drive takes"""
+    """Requests that wait in the queue; default: with a scheduler twice as many as the drive takes, 256 at
+    most; without one as many as the drive takes"""
     read_ahead_kb: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = Field(None, examples=[4096])
     """The most that is read ahead of a sequential reader, in KiB; default: 128; 4096 by tuned's
     throughput-performance. A layer that joins disks has a setting of its own"""
@@ -116,7 +115,7 @@ class QueueKnobs(_Knobs):
     nomerges: Literal[0, 1, 2] | None = Field(None, examples=[2])
     """How much less the kernel looks for requests to join: 1 not far, 2 not at all; default: 0"""
     max_sectors_kb: Annotated[StrictInt, Field(ge=4, le=1 << 16)] | None = Field(None, examples=[512])
-    """The largest request, in KiB; default: 1280 at most, as the disk allows"""
+    """The largest request, in KiB; default: 4096 at most, as the disk allows"""
 
     def power_risk(self) -> str | None:
         """Why a power failure takes acknowledged data, as a clause; None if it does not."""
