@@ -98,12 +98,34 @@ def test_only_the_reference_stacks_trials_decide_which_beds_are_kept(
     for ratio in ("[1.9, 2.1]", "[0.1, 0.2]"):
         _, runner = anchor(tmp_path / ratio[1:4], monkeypatch, claims(ratio))
         found[ratio] = drawn(tmp_path / ratio[1:4])
-        first = [trial.split(".")[0] for trial in runner.begun][: len(found[ratio].tried)]
-        assert set(first) == {"xfs"}, "the first trials are one of each bed, of the reference stack"
+        first = {*runner.begun[: len(found[ratio].tried)]}
+        assert first == {"xfs.oltp.s1"}, "the first trials are one of each bed, of the reference stack"
     assert len({each.model_dump_json() for each in found.values()}) == 1, "the claim's ratio is no input"
     names = " ".join(f"{each.type}" for each in fields(Anchor))
     for kind in (Claim, Expectation, Judgement, ClaimFinding):
         assert kind.__name__ not in names.replace("ClaimSubject", "")
+
+
+def test_at_most_four_of_the_beds_that_meet_every_level_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(text: str) -> list[str]:
+        anchor(tmp_path, monkeypatch, text)
+        found = findings_of(ResultsFolder.open(tmp_path / "results"), "anchor")["oltp.ext4"]
+        assert len({bed.name for bed in found.tried[:8]}) == 8
+        return [bed.name for bed in found.tried[8:]]
+
+    assert judged(claims()) == [bed.name for bed in drawn(tmp_path).tried if bed.verdict == KEPT]
+    alike = claims().replace("value = 50", "value = 50\nfactor = 9")
+    assert judged(alike) == [bed.name for bed in drawn(tmp_path).tried[:4]]
+    back = alike.replace(
+        "]\n\n[[levels",
+        '{ workload = "oltp", metric = "transactions_per_s", stack = "xfs", '
+        'against = "ext4", is = "worse" }]\n\n[[levels',
+        1,
+    )
+    unmet = alike.split("[[levels]]")[1].split("[[unknowns]]")[0].replace("xfs", "ext4").replace("50", "5")
+    assert judged(f"{back}\n[[levels]]{unmet}") == []
 
 
 def test_where_no_bed_meets_the_level_the_nearest_is_named(
@@ -125,7 +147,7 @@ def test_beds_that_were_all_refused_say_nothing(tmp_path: Path, monkeypatch: pyt
 
 
 def bed(verdict: str, settle: float, seek: float, ratio: float = 1.0) -> Tried:
-    values = {"settle": settle, "seek": seek}
+    values = {"seek": seek, "settle": settle}
     compared = Compared(workload="oltp", stack="a", against="b", level=ratio)
     return Tried(name="bed", values=values, verdict=verdict, compared=(compared,))
 

@@ -421,8 +421,13 @@ def test_a_level_says_what_the_window_waited_for_and_is_no_level_of_another_size
     found = results()
     level = PublishedLevel.model_validate({**MAIL, "stack": "*", "value": 60, "unit": "1/s", "source": "t"})
 
+    for record in found.cells["a", "mail"].records.values():
+        record.__dict__["disks"] = {"disk0": {"busy_ns": 10}, "disk1": {"busy_ns": 30}, "disk2": {}}
+        record.__dict__.update(phases_ns={"measure": 100}, processor=None)
+
     [first, *_] = beside([level], found, results_subject(found, {}))
     assert (first.stack, first.is_met) == ("a", False)
+    assert first.waited == "the busiest disk 30 % busy"
     assert present(first.off_by) == pytest.approx(100 / 60, rel=0.001)
     assert replace(first, processors=0.99, disk=0.31).waited == "processors 99 %, the busiest disk 31 % busy"
     times_ns = level.model_copy(update={"unit": "ns"})
