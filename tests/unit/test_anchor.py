@@ -11,13 +11,15 @@ import pytest
 from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown_json
+from strata.experiment.quantities import with_values
 from strata.experiment.strategies.anchor import Anchor
-from strata.reading.claims import Claim, Expectation
+from strata.reading.claims import Claim, Expectation, UnknownPart
 from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried, findings_of
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.statistics.anchored import anchored
 from strata.statistics.claims import ClaimFinding, Judgement
+from study_texts import read
 
 SUBJECT = "xfs.oltp.transactions_per_s"
 
@@ -144,6 +146,22 @@ def test_beds_that_were_all_refused_say_nothing(tmp_path: Path, monkeypatch: pyt
 
     assert (found["verdict"], found["anchored"]) == (found["unanchored"], None)
     assert "xfs has 100" in found["why"]
+
+
+def test_a_processor_is_a_factor_of_all_its_prices_and_no_other(tmp_path: Path) -> None:
+    study = read(tmp_path, TEXT)
+    doubled = with_values(study, [], {"processor": 2.0}).processor.parameters
+
+    for name, each in study.processor.parameters.items():
+        factor = 1 if name == "processors" else 2
+        ends = [(getattr(each, end), getattr(doubled[name], end)) for end in ("value", "low", "high")]
+        assert all(after == factor * before for before, after in ends), name
+
+
+def test_whole_numbers_are_drawn_with_both_ends() -> None:
+    part = UnknownPart.model_validate({"quantity": "ssd.dies", "range": [1, 4], "why": "a test"})
+
+    assert [part.at(place) for place in (0, 0.3, 0.5, 0.8, 0.9, 1)] == [1, 1, 2, 3, 4, 4]
 
 
 def bed(verdict: str, settle: float, seek: float, ratio: float = 1.0) -> Tried:

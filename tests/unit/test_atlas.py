@@ -108,6 +108,13 @@ def test_it_answers_by_the_records_and_says_what_was_asked_otherwise(
     assert (found.disks, found.measured, found.cells) == (2, 6, 6)
     assert dict(found.models) == {"wd-re4-500gb": 2}
     assert found.lacking == ("mirror-xfs",)
+    assert "disk-loss" in found.advice.use.required, "what must be is asked of the records, too"
+    unsaid = [
+        each.name
+        for each in found.differences
+        if each.area == "devices" or each.name.split(": ")[-1] in {"name", "devices", "settings"}
+    ]
+    assert unsaid == [], "names, classes and keys that are empty on both sides are no differences"
     otherwise = {each.name: (each.first, each.second) for each in found.differences}
     assert otherwise["oltp → album: clients"] == ("8", "2")
     assert otherwise["oltp → album: rate_per_s"] == (None, "20")

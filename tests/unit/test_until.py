@@ -62,6 +62,19 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
         }
 
 
+def test_only_the_measured_window_of_a_load_may_end_early(tmp_path: Path) -> None:
+    until = f'{MAIL}, until = "2%"'
+    tenant = f'{{ name = "t", load = {{ {until} }}, before = {{ {until} }} }}'
+    renewed = f'renewed = {{ workload = "tenants", tenants = [{tenant}] }}'
+    study = read(tmp_path, study_text(f"mail = {{ {until} }}\n{renewed}"))
+
+    cut = compile_trial(study, "one", "mail", 1, cut_after_ns=NS_PER_S).steps
+    with_before = compile_trial(study, "one", "renewed", 1).steps
+
+    assert [step.id for step in cut if step.until] == []
+    assert [step.id for step in with_before if step.until] == ["t-load-measure"]
+
+
 def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Path) -> None:
     lines = (
         f'fio = {{ {FIO}, until = "1%" }}',
