@@ -132,6 +132,18 @@ def test_snapshots_of_ageing_are_there_when_the_load_begins_and_are_sent_and_del
     assert places == sorted(places)
 
 
+def test_a_snapshot_below_a_guest_is_taken_outside_it(tmp_path: Path) -> None:
+    above = '{ layer = "xfs" }, { layer = "raw", size = "2GiB" }, { layer = "guest" }, { layer = "ext4"'
+    guest = f'layer = "lvm-thin" }}, {above}'
+    text = aged(age='age = { fill = "20%", snapshots = 2 }').replace('layer = "xfs"', guest)
+
+    steps = compile_trial(study_in(tmp_path, text), "xfs", "mix", 1).steps
+
+    ageing = {each.id: each.cgroup for each in steps if each.phase == "prepare" and "age" in each.id}
+    assert ageing["age-churn-1"] == ageing["age-churn-2"] == ageing["age-sync"] is not None
+    assert {ageing[name] for name in ageing if name.startswith("lvm-thin-aged")} == {None}
+
+
 def test_snapshots_of_ageing_need_a_layer_that_takes_them_and_room(tmp_path: Path) -> None:
     text = aged(age='age = { fill = "20%", snapshots = 3 }')
 

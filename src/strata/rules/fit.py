@@ -31,6 +31,11 @@ def taken_in_window(load: Workload) -> int:
     return max(0, (load.window_ns - 1) // load.snapshot_every_ns) if load.snapshot_every_ns else 0
 
 
+def kept_at_once(load: Workload) -> int:
+    """The number of snapshots that a load's own keys keep at once."""
+    return taken_in_window(load) + ("snapshot" in load.before_measure)
+
+
 def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
     if load.snapshot_every_ns is None or taken_in_window(load):
         return
@@ -67,7 +72,7 @@ def until_diagnostics(load: Workload) -> Iterable[Diagnostic]:
 def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
     found = snapshotting(placed)
     room = found[0].snapshots_max() if found else None
-    wanted = taken_in_window(load) + ("snapshot" in load.before_measure)
+    wanted = kept_at_once(load)
     if found and room is not None and taken_in_window(load) and wanted > room:
         yield Diagnostic(
             f"there will be {wanted} snapshots at once, and the layer {found[0].layer} of the stack {stack} "

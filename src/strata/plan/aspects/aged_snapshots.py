@@ -14,9 +14,9 @@ from typing import Final, Literal
 from strata.model.metric import Metric
 from strata.model.step import Purpose, Step
 from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination, outputs_for
-from strata.plan.aspects.snapshots import NO_SNAPSHOTS
+from strata.plan.aspects.snapshots import NO_SNAPSHOTS, name_of
 from strata.plan.placement import Placement
-from strata.rules.fit import snapshotting, taken_in_window
+from strata.rules.fit import kept_at_once, snapshotting
 
 _NOWHERE: Final = "/dev/null"
 
@@ -24,7 +24,7 @@ _NOWHERE: Final = "/dev/null"
 def taken(placement: Placement, number: int) -> list[Step]:
     """The steps that take one while the filesystem is aged; 1 is the oldest."""
     place = placement.snapshotting
-    context = place.context.during("prepare", f"{_name(placement)}-aged-{number}")
+    context = place.context.during("prepare", f"{name_of(place.context)}-aged-{number}")
     return place.site.hold(place.layer.snapshot(context, _snapshot(number)) or ())
 
 
@@ -38,7 +38,7 @@ class AgedSnapshots(Aspect):
         if (found := snapshotting(combination.placed)) is None:
             return NO_SNAPSHOTS
         room = found[0].snapshots_max()
-        wanted = age.snapshots + taken_in_window(load) + ("snapshot" in load.before_measure)
+        wanted = age.snapshots + kept_at_once(load)
         if room is not None and wanted > room:
             return f"its {found[0].layer} has room for {room} snapshots, and {wanted} are kept at once"
         return None
@@ -47,7 +47,7 @@ class AgedSnapshots(Aspect):
         count = combination.study.age.snapshots if combination.study.age is not None else 0
         for placement in placements if count else ():
             place, tenant = placement.snapshotting, placement.tenant
-            layer, context = place.layer, place.context.during("inspect", f"{_name(placement)}-aged")
+            layer, context = place.layer, place.context.during("inspect", f"{name_of(place.context)}-aged")
             yield from _held(placement, "before")
             if count > 1:
                 sent = layer.send(context, _snapshot(1), _snapshot(count), _NOWHERE) or ()
@@ -80,7 +80,7 @@ class AgedSnapshots(Aspect):
 def _held(placement: Placement, when: Literal["before", "after"]) -> list[Step]:
     """The steps that tell what is held below, before the snapshots are deleted or after."""
     place = placement.snapshotting
-    context = place.context.during("inspect", f"{_name(placement)}-aged-{when}")
+    context = place.context.during("inspect", f"{name_of(place.context)}-aged-{when}")
     allocated = place.layer.allocated(context)
     purpose = Purpose(what="aged-held", tenant=placement.tenant, when=when)
     return place.acting([] if allocated is None else [allocated], purpose)
@@ -88,8 +88,3 @@ def _held(placement: Placement, when: Literal["before", "after"]) -> list[Step]:
 
 def _snapshot(number: int) -> str:
     return f"age{number}"
-
-
-def _name(placement: Placement) -> str:
-    context = placement.snapshotting.context
-    return "-".join(filter(None, (context.name, context.tenant)))

@@ -93,31 +93,26 @@ def _steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
     personality = _personality(files, age.file_bytes)
     filled_bytes = age.filled_bytes(capacity_bytes)
     title = f"Age it: fill {format_share(age.fill)} of it with files"
-    steps = [_step(placement, personality, "age-fill", title, filled_bytes, "prepare")]
-    passes = round(age.overwrites * files / _THREADS)
+    steps = placement.of_load([_step(placement, personality, "age-fill", title, filled_bytes, "prepare")])
+    passes, parts = round(age.overwrites * files / _THREADS), max(1, age.snapshots)
     title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
     moved_bytes = int(age.overwrites * filled_bytes)
-    for number in range(1, max(1, age.snapshots) + 1) if passes else ():
+    for number in range(1, parts + 1) if passes else ():
         # As whole passes as near as can be to equal parts.
-        part = passes * number // max(1, age.snapshots) - passes * (number - 1) // max(1, age.snapshots)
+        part = passes * number // parts - passes * (number - 1) // parts
         churn = ("run", f"--passes={part}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
         words = ("--purpose=age", "--pass-over-open")
         step = _step(placement, personality, "age-churn", title, moved_bytes, *churn, *words)
         if age.snapshots:
-            numbered = {"id": f"{step.id}-{number}", "title": f"{title}: part {number} of {age.snapshots}"}
-            steps.append(step.model_copy(update=numbered))
+            numbered = {"id": f"{step.id}-{number}", "title": f"{title}: part {number} of {parts}"}
+            step = step.model_copy(update=numbered)
+        steps += placement.of_load([step])
+        if age.snapshots:
             steps += taken(placement, number)
-        else:
-            steps.append(step)
     name, whose = _named(placement, "age-sync"), Purpose(what="age-sync", tenant=placement.tenant)
     settled = synced(None, name, "prepare", "Write back the dirty data of ageing")
-    return placement.of_load(
-        [
-            *steps,
-            settled.model_copy(update={"purpose": whose}),
-            dropped(None, _named(placement, "age-forget"), "prepare"),
-        ]
-    )
+    forgotten = dropped(None, _named(placement, "age-forget"), "prepare")
+    return [*steps, *placement.of_load([settled.model_copy(update={"purpose": whose}), forgotten])]
 
 
 def _step(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from strata.model.layer import LayerContext
 from strata.model.metric import Metric
 from strata.model.step import Purpose, Step
 from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination
@@ -12,6 +13,11 @@ from strata.plan.placement import Placement
 from strata.rules.fit import SNAPSHOT_LANE, snapshotting, taken_in_window
 
 NO_SNAPSHOTS = "no layer of the stack takes snapshots"
+
+
+def name_of(context: LayerContext) -> str:
+    """The name of a layer, or of a tenant's share of it, in the ids of steps."""
+    return "-".join(filter(None, (context.name, context.tenant)))
 
 
 class WindowSnapshots(Aspect):
@@ -29,7 +35,7 @@ class WindowSnapshots(Aspect):
         for placement in placements if load.snapshot_every_ns is not None else ():
             place = placement.snapshotting
             layer, context = place.layer, place.context
-            name = "-".join(filter(None, (context.name, context.tenant)))
+            name = name_of(context)
             numbers = range(1, taken_in_window(load) + 1)
             for number in numbers:
                 taking = context.during("measure", f"{name}-snapshot-{number}")
