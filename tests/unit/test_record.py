@@ -69,9 +69,9 @@ EXPECTED: list[tuple[object, ...]] = [
 BEFORE = {".": None, "old": None, "app.db": 20_000, "mapped file": 9000}
 
 
-def recorded(text: str, names: Names) -> tuple[list[Call], About]:
+def recorded(text: str, names: Names, tracing_ns: int = 0) -> tuple[list[Call], About]:
     whole = re.sub(r"^(\d+ \d+\.)(\d+) ", lambda found: f"{found[1]}{found[2]:0<9} ", text, flags=re.M)
-    recorder = Recorder(Path("/data"), names, "/data")
+    recorder = Recorder(Path("/data"), names, "/data", tracing_ns=tracing_ns)
     about = recorder.record(system_calls(whole.splitlines()))
     return recorder.calls, about
 
@@ -124,6 +124,35 @@ COPY_CALLS = (
     "open 0 1 r, open 1 2 wc, read 0 700, write 1 700, pread 0 50 10, write 1 50, pread 0 100 0, "
     "pwrite 1 100 2000, copy 0 1 2000"
 )
+
+WAITS = """
+10 1.001 openat(AT_FDCWD</data>, "log", O_WRONLY|O_APPEND|O_CLOEXEC) = 3</data/log> <0.000001000>
+10 1.002 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD, child_tidptr=0x7e) = 11 <0.000001000>
+11 1.003 fcntl(3</data/log>, F_SETLK, {l_type=F_WRLCK}) = 0 <0.000001000>
+11 1.004 write(3</data/log>, ""..., 10) = 10 <0.000001000>
+11 1.005 fcntl(3</data/log>, F_SETLK, {l_type=F_UNLCK}) = 0 <0.000001000>
+10 1.006 fcntl(3</data/log>, F_SETLKW, {l_type=F_WRLCK}) = 0 <0.000001000>
+10 1.007 write(3</data/log>, ""..., 10) = 10 <0.000001000>
+11 1.008 fsync(3</data/log>) = 0 <0.000001000>
+11 1.009 +++ exited with 0 +++
+10 1.010 fsync(3</data/log>) = 0 <0.000001000>
+10 1.011 execve("/bin/other", [...], 0x7f /* 3 vars */) = 0 <0.000001000>
+"""
+
+
+def test_a_thread_has_news_by_locks_and_by_the_end_of_others_and_an_exec_closes() -> None:
+    calls, about = recorded(WAITS, Names({".": None, "log": 100}, is_kept=True), 100_000)
+
+    assert [(each.thread, each.after, each.name) for each in calls] == [
+        (0, (), "open"),
+        (1, (0,), "write"),
+        (0, (1,), "write"),
+        (1, (), "fsync"),
+        (0, (3,), "fsync"),  # a join of a thread that has ended asks nobody
+        (0, (), "close"),
+    ]
+    assert about.bytes_most == 120  # each write at the end
+    assert calls[2].think_ns == 2_999_000 - 250_000  # two calls and the entry of its own were traced in it
 
 
 def test_names_renamed_folders_and_copies_are_as_the_application_had_them() -> None:
@@ -244,6 +273,25 @@ def test_what_a_command_leaves_behind_is_recorded_until_it_is_interrupted(tmp_pa
     output = tmp_path / "app.strata-calls"
     assert read_about(output).unseen["running"] == 1
     assert sum(each[5] == "write" for each in lines(output)) >= 4
+
+
+def test_a_tracer_that_does_not_let_go_is_ended_and_its_recording_kept(tmp_path: Path) -> None:
+    """As strace, which waits for a process in vfork(), whose child it holds."""
+    line = f'10 1.000000001 write(3<{tmp_path}/log>, ""..., 5) = 5 <0.000000100>'
+    program = tmp_path / "strace"
+    program.write_text(
+        "#!/bin/sh\ntrap '' INT\ncase $* in *each*) exit 0;; esac\n"
+        f"for word; do case $word in --output=*) echo '{line}' > ${{word#*=}};; esac; done\n"
+        f"touch {tmp_path}/begun\nexec sleep 60\n"
+    )
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen((*RECORD, "--", "true"), cwd=tmp_path, env=environment) as running:
+        while not (tmp_path / "begun").exists() and running.poll() is None:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+    assert read_about(tmp_path / "app.strata-calls").unseen["running"] == 1
 
 
 @strace

@@ -28,6 +28,7 @@ _TRIES: Final = 3
 _FILES_MAX: Final = 1_000_000
 _POLL_S: Final = 0.1
 _START_S: Final = 2.0
+_LET_GO_S: Final = 3.0
 _ACCESS: Final = ("r", "w", "rw")
 
 
@@ -138,11 +139,11 @@ def _content(root: Path) -> dict[str, int | None]:
 
 
 @contextmanager
-def _interruptible(strace: subprocess.Popen[str], stopped: list[int]) -> Iterator[None]:
+def _interruptible(strace: subprocess.Popen[str], stopped_s: list[float]) -> Iterator[None]:
     """Pass SIGINT and SIGTERM on to strace, which lets go of its processes and writes what it has."""
 
     def stop(number: int, _: object) -> None:
-        stopped.append(number)
+        stopped_s.append(time.monotonic())
         with suppress(ProcessLookupError):
             strace.send_signal(number)
 
@@ -158,24 +159,27 @@ def _traced(
     words: Sequence[str], left_running: Callable[[], None] | None, stdout: int | None
 ) -> tuple[int, bool, str]:
     """Run strace: its exit code (the command's), whether it ended by itself, what it said."""
-    stopped: list[int] = []
+    stopped_s: list[float] = []
     with tempfile.TemporaryFile("w+") as said:
         # The command has the terminal; strace's own words would stand between its.
         quiet = {"stdout": stdout} if left_running else {"stdin": subprocess.DEVNULL, "stderr": said}
         strace = subprocess.Popen(words, text=True, **quiet)
         begin_s, first = time.monotonic(), None
-        with _interruptible(strace, stopped):
+        with _interruptible(strace, stopped_s):
             while strace.poll() is None:
                 first = first or _child(strace.pid)
                 # A command that ends at once may never be seen.
                 is_late = time.monotonic() > begin_s + _START_S
-                if left_running and not stopped and not _runs(first) and (first or is_late):
+                if left_running and not stopped_s and not _runs(first) and (first or is_late):
                     left_running()
                     left_running = None
+                # It waits for ever for a process that waits in vfork() for a child that strace holds.
+                if stopped_s and time.monotonic() > stopped_s[0] + _LET_GO_S:
+                    strace.kill()
                 with suppress(subprocess.TimeoutExpired):
                     strace.wait(_POLL_S)
         said.seek(0)
-        return strace.returncode, not stopped, said.read()
+        return strace.returncode, not stopped_s, said.read()
 
 
 def _runs(pid: int | None) -> bool:
