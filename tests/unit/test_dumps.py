@@ -45,6 +45,26 @@ def test_a_dump_loses_its_machines_roles_and_no_data(tmp_path: Path) -> None:
     )
 
 
+def test_a_custom_dump_is_read_by_pg_restore_and_only_what_is_left_is_loaded(tmp_path: Path) -> None:
+    tool = tmp_path / "pg_restore"
+    tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$(dirname "$0")/asked"\n')
+    tool.chmod(0o755)
+    (tmp_path / "content").write_bytes(b"PGDMP\x01\x0e\x00")
+    argv = ("sh", "-euc", PostgresqlServer.of_dump, "sh", str(tmp_path / "content"))
+    subprocess.run(argv, check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert {"-O", "-x", f"--file={tmp_path}/content.sql"} <= {*asked}
+    assert asked[-1] == str(tmp_path / "content")
+
+    (tmp_path / "shop.dump").write_text(POSTGRESQL)
+    text = 'workload = "pgbench"\nscale = 1\nclients = 2\nduration = "5s"\n'
+    text += 'init = "shop.dump"\nscript_text = "SELECT 1;"\n'
+    study = read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
+    steps = compile_trial(study, "stack", "load", 1).steps
+    made = next(at for at, each in enumerate(steps) if each.id == "pgbench-dump")
+    assert any(word.endswith("/content.sql") for word in steps[made + 1].argv), steps[made + 1].argv
+
+
 def test_several_scripts_run_with_their_weights(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
     (tmp_path / "b.sql").write_text("\\set n random(1, :scale)\nSELECT :n;\n")

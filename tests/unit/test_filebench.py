@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any, Final
 
 from strata.bundled import project_root
@@ -121,7 +120,8 @@ def test_what_is_lost_is_named_by_line_at_once() -> None:
         assert any(said in cause for cause in causes), (said, causes)
     found = read_definition(WORKLOADS["varmail"].replace("closefile", "statfile", 1))
     assert not isinstance(found, Definition)
-    assert all("line" in each.cause for each in found)
+    line = WORKLOADS["varmail"].partition("closefile")[0].count("\n") + 1
+    assert [f"line {line} of the text" in each.cause for each in found] == [True]
     for text in (
         "define",
         "set",
@@ -137,7 +137,16 @@ def test_what_is_lost_is_named_by_line_at_once() -> None:
     ]
 
 
-def test_an_unnamed_run_time_is_remarked(tmp_path: Path) -> None:
+def test_instances_iterations_and_random_places_are_carried_over() -> None:
+    text = WORKLOADS["varmail"].replace("filereader,instances=1", "filereader,instances=3")
+    read = "flowop read name=r,filesetname=bigfileset,random,iosize=4k,iters=2"
+    text = text.replace("flowop deletefile name=deletefile1,filesetname=bigfileset", read)
+    (group,) = tomllib.loads(read_filebench(text).toml)["groups"]
+    assert group["threads"] == 3 * 16
+    assert [(each["op"], each["bytes"]) for each in group["loop"][:2]] == [("read_random", 4096)] * 2
+
+
+def test_an_unnamed_run_time_is_remarked() -> None:
     load = Load.model_validate({"workload": "load", "definition": WORKLOADS["varmail"], "duration": "5s"})
     assert not list(load.diagnostics(1 << 40))
     assert any("run 60" in each for each in load.remarks("filesystem"))

@@ -15,7 +15,7 @@ from strata.errors import DiagnosticsError
 from strata.model.study import Study
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial
+from strata.plan.compile import compile_trial, skipped
 from strata.reading.load import load_study
 
 HEAD: Final = """\
@@ -105,6 +105,54 @@ def test_a_job_file_runs_on_the_stack_as_fio_reads_it(tmp_path: Path) -> None:
     assert "filename=${mount}/mnt-y-f:${mount}/mnt-y-g" in found["folders", "fs"][1]
     assert "bs=4k" in found["include", "fs"][1]
     assert "size=64m" in found["include", "fs"][1]
+
+
+GROUPS: Final = """\
+[global]
+size=1m
+direct=1
+[a]
+ramp_time=1
+startdelay=1-2
+runtime=20
+time_based
+[b]
+wait_for_previous
+wait_for=a
+rw=write
+write_bw_log
+numjobs=2
+[c]
+wait_for=b
+runtime=7
+timeout=8
+"""
+
+
+def test_groups_sizes_and_times_of_a_job_file(tmp_path: Path) -> None:
+    study = read(tmp_path, GROUPS)
+    load = study.workloads["job"]
+    assert load.data_bytes == 4 << 20, "each of two jobs has a file of its own"
+    assert load.duration_ns_min == (23 + 8) * 10**9
+    assert load.bypasses_page_cache
+    _, first, second = texts(study, "fs")
+    assert first.startswith("[a]")
+    assert "[b]" not in first
+    assert "wait_for=a" not in second, "a is over before"
+    assert "wait_for=b" in second
+    assert "write_bw_log" not in second
+    seeds = [line for line in (first + second).splitlines() if line.startswith("randseed=")]
+    assert len({*seeds}) == 3
+
+    shorter = read(tmp_path, GROUPS.replace("direct=1", "", 1), 'duration = "2s"\n')
+    assert shorter.workloads["job"].duration_ns_min == 2 * 2 * 10**9
+    assert not shorter.workloads["job"].bypasses_page_cache
+    for text in texts(shorter, "fs")[1:]:
+        assert text.count("runtime=2000ms\ntime_based=1\n") == text.count("[")
+        assert "timeout=" not in text
+
+    on_files = read(tmp_path, "[j]\nioengine=filestat\nsize=1m\n")
+    assert [reason for reason in skipped(on_files).values() if "needs a filesystem" in str(reason)]
 
 
 def test_what_is_left_out_is_said_by_line(tmp_path: Path) -> None:

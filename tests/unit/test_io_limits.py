@@ -49,6 +49,17 @@ def test_every_disk_limits_the_group_before_anything_runs_in_it(tmp_path: Path) 
         assert {"cgroup:io", "io:latency", "io:weight"} <= {*plan.prerequisites.features}
 
 
+def test_processor_time_is_limited_by_its_own_controller(tmp_path: Path) -> None:
+    text = text_of("guest", fio("load")).replace(f"io = {LIMITS}", "cpus = 2")
+    plan = compile_trial(read(tmp_path, text), "guest", "load", 1)
+
+    told = {step.argv[-1].rpartition("/")[2]: step.stdin for step in plan.steps if step.argv[0] == "tee"}
+    assert told["cpu.max"] == "200000 100000\n"
+    assert told["cgroup.subtree_control"] == "+memory +cpu\n"
+    assert "cgroup:cpu" in plan.prerequisites.features
+    assert "cgroup:io" not in plan.prerequisites.features
+
+
 def test_limits_without_effect_are_refused(tmp_path: Path) -> None:
     assert [*mistakes(tmp_path, text_of("guest", fio("load")).replace(LIMITS, "{}"))]
     assert [*mistakes(tmp_path, text_of("guest", fio("load")).replace("300", "0"))]

@@ -77,6 +77,8 @@ def test_mistakes_of_knobs_are_found_at_once(tmp_path: Path) -> None:
 
     places = ("devices.disk0.queue.scheduler", "devices.disk0.queue.rotation", "study.sysctl.vm.swappiness")
     assert {*places} <= {*found}
+    both = TEXT.replace("dirty_ratio = 5", 'dirty_ratio = 5, dirty_bytes = "1MiB"')
+    assert ["same limit" in str(each) for each in mistakes(tmp_path, both).values()] == [True]
 
 
 def test_flushes_that_a_knob_keeps_from_a_disk_are_a_risk(tmp_path: Path) -> None:
