@@ -102,6 +102,8 @@ def test_only_the_reference_stacks_trials_decide_which_beds_are_kept(
         found[ratio] = drawn(tmp_path / ratio[1:4])
         first = {*runner.begun[: len(found[ratio].tried)]}
         assert first == {"xfs.oltp.s1"}, "the first trials are one of each bed, of the reference stack"
+        kept = [bed for bed in found[ratio].tried if bed.verdict == KEPT]
+        assert runner.begun.count("xfs.oltp.s2") == len(kept), "a bed that is not kept has one seed"
     assert len({each.model_dump_json() for each in found.values()}) == 1, "the claim's ratio is no input"
     names = " ".join(f"{each.type}" for each in fields(Anchor))
     for kind in (Claim, Expectation, Judgement, ClaimFinding):
