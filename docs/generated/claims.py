@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from generated.markdown import keys_table
-from strata.reading.claims import Claim, Expectation, PublishedLevel, Suspect, UnknownPart
+from strata.reading.claims import Claim, Expectation, PublishedLevel, Suspect, TriedBefore, UnknownPart
 
 
 def keys() -> str:
@@ -15,6 +15,7 @@ def keys() -> str:
         "claims": Claim,
         "claims.expect": Expectation,
         "claims.suspect": Suspect,
+        "claims.tried": TriedBefore,
         "levels": PublishedLevel,
         "unknowns": UnknownPart,
     }

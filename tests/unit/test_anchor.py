@@ -12,7 +12,7 @@ from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown_json
 from strata.experiment.quantities import with_values
-from strata.experiment.strategies.anchor import Anchor
+from strata.experiment.strategies.anchor import Anchor, drawn_beds
 from strata.reading.claims import Claim, Expectation, UnknownPart
 from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried, findings_of
 from strata.results.store import ResultsFolder
@@ -158,6 +158,15 @@ def test_a_processor_is_a_factor_of_all_its_prices_and_no_other(tmp_path: Path) 
         factor = 1 if name == "processors" else 2
         ends = [(getattr(each, end), getattr(doubled[name], end)) for end in ("value", "low", "high")]
         assert all(after == factor * before for before, after in ends), name
+
+
+def test_a_part_of_several_keys_has_one_value_in_each_bed() -> None:
+    parts = {"key": ["devices.disk0.model", "devices.disk1.model"], "values": ["a", "b"], "why": "a test"}
+    beds = drawn_beds([UnknownPart.model_validate(parts)], 6)
+
+    assert {tuple(bed.changes.items()) for bed in beds} == {
+        tuple((f"devices.disk{number}.model", model) for number in (0, 1)) for model in ("a", "b")
+    }
 
 
 def test_whole_numbers_are_drawn_with_both_ends() -> None:

@@ -434,6 +434,9 @@ def test_a_level_says_what_the_window_waited_for_and_is_no_level_of_another_size
     tenth = replace(results_subject(found, {}), reduced={"mail": 0.1})
     assert [each.is_met for each in beside([times_ns], found, tenth)] == [None] * 3
     assert beside([level], found, tenth)[0].is_met is False, "a rate is"
+    score = level.model_copy(update={"unit": "1", "counted": True, "value": [1000, 1000]})
+    assert [each.is_met for each in beside([score], found, tenth)] == [True, False, True], "a tenth of it is"
+    assert beside([score], found, results_subject(found, {}))[0].is_met is False
 
 
 def test_mistakes_of_levels_are_reported_with_their_keys(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from varied_studies import TEXT, measured, planted
 
-from command_line import refusal, shown
+from command_line import refusal, shown, shown_json
 from record_hashes import forget, hashes
 from strata.report.findings import what_if_sentence
 from strata.results.findings import Finding, Tried
@@ -125,6 +125,29 @@ def test_reasons_that_were_found_and_a_remark_stand_in_it(
 
     assert "\nThe machine was *never* named.\n" in text
     assert "direction only → reproduced with workloads.oltp.clients = 40" in text
+
+
+def test_a_page_says_what_was_tried_for_a_claim_that_did_not_come_out_and_which_have_no_level(
+    folder: Path,
+) -> None:
+    file = folder / "my.claims.toml"
+    tried = 'tried = [{ what = "Linux 6.12", outcome = "the same" }, { what = "nobarrier", outcome = "0.9 ×" }]'
+    reversed_ = CLAIMS.replace("[1.9, 2.1]", "[0.4, 0.6]").replace("[0.3, 0.34]", "[1.5, 2]")
+    file.write_text(reversed_.replace('source = "a test"', f'source = "a test"\n{tried}', 1))
+
+    text = page(folder)
+
+    listed = text.partition("## What was tried\n\n")[2].partition("\n\n")[0].splitlines()
+    assert listed == [
+        "- `oltp.twice`: Linux 6.12: the same; nobarrier: 0.9 ×.",
+        "- `oltp.third`: nothing yet.",
+    ]
+    assert "No published level of the stacks that 2 claims of 3 compare with" in text
+    level = '[[levels]]\nworkload = "oltp"\nmetric = "transactions_per_s"\nunit = "1/s"\nsource = "t"\n'
+    file.write_text(f'{CLAIMS}{level}stack = "*"\nvalue = [1, 500]\n')
+    assert "No published level" not in page(folder)
+    found = shown_json("claims", folder / "results", "--claims", file)["claims"]
+    assert [each["claim"]["tried"] for each in found] == [[], [], []]
 
 
 def test_a_page_of_a_study_without_results_is_refused(folder: Path) -> None:

@@ -39,6 +39,7 @@ class FailOnVerdict(StrEnum):
     REVERSED = "reversed"
     NOT_REPRODUCED = "not-reproduced"
     OTHER_REGIME = "in-another-regime"
+    OPEN = "open"
     UNDECIDED = "undecided"
 
 

@@ -189,6 +189,13 @@ class Suspect(_Table):
     why: Text = Field(..., description="Why that may be the reason", examples=["the page does not say"])
 
 
+class TriedBefore(_Table):
+    """``[[claims.tried]]``: what was tried to explain a verdict, and the outcome."""
+
+    what: Text = Field(..., description="What was tried", examples=["Linux 6.12"])
+    outcome: Text = Field(..., description="What came of it", examples=["the same verdict, 0.66 ×"])
+
+
 class Claim(_Table):
     """``[[claims]]``: a sentence about stacks, and the comparisons that it comes to."""
 
@@ -212,6 +219,9 @@ class Claim(_Table):
     )
     suspect: list[Suspect] = Field(
         [], description="Changes that `strata claims --what-if` tries beside its own"
+    )
+    tried: list[TriedBefore] = Field(
+        [], description="What was tried to explain a verdict, for pages and JSON; nothing is judged by it"
     )
 
     @model_validator(mode="after")
@@ -246,6 +256,16 @@ class PublishedLevel(_Table):
         "compare with it",
         examples=[2],
     )
+    counted: StrictBool = Field(
+        False,
+        description="Whether it counts something over the whole run, such as a score: of a study at a part "
+        "of its size that part of it is expected",
+        examples=[True],
+    )
+
+    def at_scale(self, share: float) -> Self:
+        """The level of a run of this share."""
+        return self.model_copy(update={"value": [end * share for end in self.value]}) if self.counted else self
 
     def stacks(self, known: Iterable[str]) -> list[str]:
         return [stack for stack in known if _named(stack, self.stack)]
@@ -269,9 +289,9 @@ class UnknownPart(_Table):
     range: Annotated[list[StrictInt | StrictFloat], Field(min_length=2, max_length=2)] | None = Field(
         None, description="Its range; whole numbers if both ends are", examples=[[1, 4]]
     )
-    key: StrictStr | None = Field(
+    key: Names | None = Field(
         None,
-        description="Instead of `quantity`: a key path, as of a suspect",
+        description="Instead of `quantity`: a key path, as of a suspect; a list sets several at once",
         examples=["devices.ssd.precondition"],
     )
     values: Annotated[list[Stated], Field(min_length=2)] | None = Field(

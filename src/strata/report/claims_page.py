@@ -35,6 +35,7 @@ _GROUPS: Final[tuple[tuple[str, tuple[Verdict, ...]], ...]] = (
     ("These results do not decide it", ("undecided",)),
     ("It cannot be tested here", ("not testable",)),
 )
+_SETTLED: Final[frozenset[Verdict]] = frozenset({"reproduced", "direction only", "not testable", "testable"})
 _WIDTH: Final = 300
 
 
@@ -66,6 +67,8 @@ def claims_page(
         *_believed(results, judged, reasons),
         Heading("The claims", 2),
         *claims(judged, levels=levels),
+        *_without_level(judged, levels),
+        *_tried(judged, reasons),
     ]
     drawn = f"## Beside the published figures\n\n![{escaped(alternative)}]({image})" if image else ""
     rest: list[Block] = [
@@ -121,6 +124,33 @@ def _line(judged: Judgement, reason: str) -> Text:
         found = judged.why
     more = [each for each in (found, reason) if each and judged.verdict != "reproduced"]
     return joined([joined([_named(judged), *more], "; "), "."], "")
+
+
+def _without_level(judged: Sequence[Judgement], levels: Sequence[LevelFinding]) -> Iterator[Block]:
+    """Which claims compare with stacks of which no absolute value was published."""
+    known = {each.key for each in levels}
+    compared = {
+        each.claim.id: {(pair.against, pair.expectation.other_workload, pair.expectation.metric) for pair in each.findings if pair.against}
+        for each in judged
+    }
+    lacking = [name for name, cells in compared.items() if cells and not cells & known]
+    if lacking:
+        said_of = f"of the stacks that {counted(len(lacking), 'claim')} of {len(judged)} compare with"
+        yield Paragraph(f"No published level {said_of}: their ratios stand without a regime ({_some(lacking)}).")
+
+
+def _tried(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> Iterator[Block]:
+    """What was tried for each claim that did not come out as it says."""
+    mine = [each for each in judged if each.verdict not in _SETTLED]
+    if mine:
+        yield Heading("What was tried", 2)
+        yield Bullets([said("{}: {}.", Mono(each.claim.id), _efforts(each, reasons)) for each in mine])
+
+
+def _efforts(judged: Judgement, reasons: Mapping[str, str]) -> str:
+    efforts = [f"{each.what}: {each.outcome}" for each in judged.claim.tried]
+    explained = reasons.get(judged.claim.id)
+    return "; ".join([*efforts, *([explained] if explained else [])]) or "nothing yet"
 
 
 def _stacks(results: StudyResults) -> str:

@@ -86,6 +86,7 @@ def beside(
 
 def _beside(level: PublishedLevel, stack: str, results: StudyResults, subject: ClaimSubject) -> LevelFinding:
     cell = CellKey(stack, level.workload)
+    level = level.at_scale(subject.reduced.get(level.workload, 1))
     summary = results.summaries(level.workload, level.metric).get(stack)
     why = _unlike(level, cell, subject)
     if summary is None:
@@ -102,7 +103,7 @@ def _unlike(level: PublishedLevel, cell: CellKey, subject: ClaimSubject) -> str:
     share = subject.reduced.get(level.workload)
     if why := subject.skipped.get(cell) or subject.unlike.get(level.workload, ""):
         return why
-    if share is not None and not level.unit.endswith("/s"):
+    if share is not None and not (level.counted or level.unit.endswith("/s")):
         return f"a value of the full size, and this is {format_share(share)} of it"
     return ""
 

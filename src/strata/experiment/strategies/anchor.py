@@ -52,9 +52,9 @@ def drawn_beds(unknowns: Sequence[UnknownPart], number: int) -> list[Variation]:
         beds.append(
             Variation(
                 name=", ".join(
-                    f"{' and '.join(part.quantity or [f'{part.key}'])} = {value}" for part, value in drawn
+                    f"{' and '.join(part.quantity or part.key or [])} = {value}" for part, value in drawn
                 ),
-                changes={part.key: value for part, value in drawn if part.key},
+                changes={name: value for part, value in drawn for name in part.key or ()},
                 values={name: float(f"{value}") for part, value in drawn for name in part.quantity or ()},
                 seeds=1,
             )
