@@ -131,7 +131,9 @@ def test_a_page_says_what_was_tried_for_a_claim_that_did_not_come_out_and_which_
     folder: Path,
 ) -> None:
     file = folder / "my.claims.toml"
-    tried = 'tried = [{ what = "Linux 6.12", outcome = "the same" }, { what = "nobarrier", outcome = "0.9 ×" }]'
+    tried = (
+        'tried = [{ what = "Linux 6.12", outcome = "the same" }, { what = "nobarrier", outcome = "0.9 ×" }]'
+    )
     reversed_ = CLAIMS.replace("[1.9, 2.1]", "[0.4, 0.6]").replace("[0.3, 0.34]", "[1.5, 2]")
     file.write_text(reversed_.replace('source = "a test"', f'source = "a test"\n{tried}', 1))
 

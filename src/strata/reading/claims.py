@@ -265,7 +265,9 @@ class PublishedLevel(_Table):
 
     def at_scale(self, share: float) -> Self:
         """The level of a run of this share."""
-        return self.model_copy(update={"value": [end * share for end in self.value]}) if self.counted else self
+        return (
+            self.model_copy(update={"value": [end * share for end in self.value]}) if self.counted else self
+        )
 
     def stacks(self, known: Iterable[str]) -> list[str]:
         return [stack for stack in known if _named(stack, self.stack)]

@@ -130,13 +130,19 @@ def _without_level(judged: Sequence[Judgement], levels: Sequence[LevelFinding]) 
     """Which claims compare with stacks of which no absolute value was published."""
     known = {each.key for each in levels}
     compared = {
-        each.claim.id: {(pair.against, pair.expectation.other_workload, pair.expectation.metric) for pair in each.findings if pair.against}
+        each.claim.id: {
+            (pair.against, pair.expectation.other_workload, pair.expectation.metric)
+            for pair in each.findings
+            if pair.against
+        }
         for each in judged
     }
     lacking = [name for name, cells in compared.items() if cells and not cells & known]
     if lacking:
         said_of = f"of the stacks that {counted(len(lacking), 'claim')} of {len(judged)} compare with"
-        yield Paragraph(f"No published level {said_of}: their ratios stand without a regime ({_some(lacking)}).")
+        yield Paragraph(
+            f"No published level {said_of}: their ratios stand without a regime ({_some(lacking)})."
+        )
 
 
 def _tried(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> Iterator[Block]:
