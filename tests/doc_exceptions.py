@@ -16,6 +16,7 @@ NOT_RUN: Final = {
     "sudo strata run": "needs root and loop devices: tests/lab/test_host.py",
     "sudo strata lab clean": "needs root and loop devices: tests/lab/test_killed.py",
     "sudo strata list disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
+    "sudo strata confirm": "needs root and disks: tests/unit/test_confirm.py, tests/lab/test_real_disks.py",
     "sudo strata calibrate": "needs root and a disk that nothing uses: tests/unit/test_calibration.py",
     "sudo losetup": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo mkfs.ext4": "needs root and loop devices: tests/lab/test_real_disks.py",

@@ -125,6 +125,27 @@ def test_two_disks_are_refused_erased_by_their_serial_numbers_and_measured(groun
     assert not any(serial in everything for serial in ground.serials)
 
 
+def test_a_prediction_of_the_lab_is_held_against_the_disks(ground: Ground) -> None:
+    ground.strata("run", "study.toml", "--results", "predicted", "--jobs", "1", check=True)
+    named = [word for word in ground.words("") if "disk" in word]
+    words = ["confirm", "predicted", *named, "--scratch", str(ground.path / "scratch")]
+
+    refused = ground.strata(*words, "--erase", "another")
+    done = ground.strata(*words, "--json")
+
+    assert "none of the named disks has this serial number" in refused.stderr
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)["findings"]
+    cells = {each["stack"]: each for each in found["confirmed"]}
+    assert set(cells) == {"ext4", "btrfs"}
+    for each in cells.values():
+        assert each["measured"] > each["predicted"]  # the modelled disk rotates
+        assert each["cause"] == "disk"
+        requests = each["counts"]["reads"]
+        assert requests[0] == pytest.approx(requests[1], rel=0.2)
+    assert "strata calibrate" in done.stderr  # the disks are predicted as a model
+
+
 @pytest.mark.slow
 def test_results_of_other_disks_are_neither_taken_over_nor_pooled(ground: Ground) -> None:
     ground.strata(*ground.words("results", "--trial", "ext4.*"), check=True)

@@ -101,6 +101,7 @@ class Experiment:
         say: Takes a sentence on the progress.
         budget_s: Real time for all trials.
         clock: Real seconds.
+        on_host: Measures a part of the study on this machine.
         interrupted: Whether the user asked for the end.
     """
 
@@ -112,6 +113,7 @@ class Experiment:
     budget_s: float = math.inf
     jobs: Labs = None
     clock: Callable[[], float] = time.monotonic
+    on_host: Callable[[Cells], StudyResults] | None = None
     interrupted: bool = False
     _forecast: Forecast = field(default_factory=Forecast)
     _end_s: float = field(init=False)  # of the present question
@@ -198,6 +200,8 @@ class Experiment:
 
         Raises StrataError if the study cannot have the variation, BudgetExhausted and Interrupted.
         """
+        if variation.time_domain == "wall" and self.on_host is not None:
+            return self.on_host(cells)
         varied = self._varied(variation, cells)
         as_it_is = cells.of(self.study, variation.seeds)
         if varied.kernel != as_it_is.kernel:

@@ -30,6 +30,7 @@ class Report:
     Attributes:
         advice: On what the study asks, and on other uses.
         sensitivity: By use, what would change the advice.
+        confirmed: By use or workload, predictions beside measurements on real disks.
         reference: The stack to compare all cells with; None: the study's own.
         metrics: The metrics to show, by default each workload's leading ones.
         has_counts: Whether a terminal shows what one operation cost.
@@ -42,6 +43,7 @@ class Report:
     sensitivity: Mapping[str, Finding] = field(default_factory=dict)
     metrics: Sequence[str] = ()
     has_counts: bool = False
+    confirmed: Mapping[str, Finding] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: ResultsFolder, reference: str | None = None) -> Report:
@@ -49,7 +51,8 @@ class Report:
         results, capabilities = gather(folder), read_capabilities(folder)
         check_reportable(results, reference)
         advice = advise_on_all(results, capabilities)
-        return cls(results, capabilities, advice, reference, findings_of(folder, "sensitivity"))
+        sensitivity, confirmed = (findings_of(folder, kind) for kind in ("sensitivity", "confirm"))
+        return cls(results, capabilities, advice, reference, sensitivity, confirmed=confirmed)
 
     @cached_property
     def asked(self) -> Advice | None:

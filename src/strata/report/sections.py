@@ -13,6 +13,7 @@ from strata.report.advice_tables import advised, answer_text
 from strata.report.answer import Answer, overall, surety
 from strata.report.capability_table import capabilities
 from strata.report.cells import cells
+from strata.report.confirm import confirmations
 from strata.report.document import (
     WRITTEN,
     Block,
@@ -179,6 +180,7 @@ def effects(report: Report) -> Iterator[Section]:
 SECTIONS: Final[tuple[Callable[[Report], Iterator[Section]], ...]] = (
     answered,
     missing,
+    confirmations,
     advised,
     cells,
     effects,

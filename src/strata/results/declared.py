@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from strata.diagnostics.mistakes import parse_toml, read_toml
 from strata.errors import ResultError, StrataError, StudyError
-from strata.model.study import Study
+from strata.model.study import Study, StudyDevice
 from strata.plan.catalogue import catalogue
 from strata.reading.load import read_study
 from strata.results.record import StudySnapshot
@@ -26,11 +26,12 @@ def declared_study(
     has_inputs: bool = True,
     full: bool = False,
     file: Path | None = None,
+    disks: Mapping[str, StudyDevice] | None = None,
 ) -> Study:
     """The study of the kept text, at the scale of the results unless the ``full`` one is asked for.
 
     Results do not keep the files beside a study: one with inputs is read from its ``file``, without its
-    inputs, or not at all. ``changes`` are those of `load_study`, which refuses some.
+    inputs, or not at all. ``changes`` and ``disks`` are those of `load_study`, which refuses some.
 
     Raises ResultError if no text is kept, or it is no study: an edited one, or one with files beside it;
     StudyError if the file has another text, or the changes are refused.
@@ -39,6 +40,7 @@ def declared_study(
         "has_inputs": has_inputs,
         "scale": 1.0 if full else snapshot.scale,
         "changes": changes,
+        "disks": disks,
     }
     if file is not None:
         tables, found = read_toml(file)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from strata.errors import ResultError
 from strata.files import explained, make_folder
@@ -18,7 +18,7 @@ from strata.plan.model import canonical_json, sha256_hex
 from strata.printable import in_json
 from strata.results.capabilities import Capabilities
 from strata.results.reading import read_model, write_model
-from strata.results.record import Frozen, StudySnapshot
+from strata.results.record import Frozen, StudySnapshot, TimeDomain
 from strata.results.store import ResultsFolder
 from strata.units import format_size, percent
 
@@ -31,16 +31,30 @@ REPRODUCED: Final = "reproduced"
 KEPT: Final = "kept"
 DROPPED: Final = "dropped"
 """Of a drawn test bed: whether it meets the published levels."""
+CONFIRMED_ZONE: Final = 0.15
+"""A prediction that is as near is confirmed: as near as a calibrated drive's rates mostly are."""
 UNTRIED: Final = "not tried within the budget"
 
-Kind = Literal["sensitivity", "what-if", "bisect", "anchor"]
+Kind = Literal["sensitivity", "what-if", "bisect", "anchor", "confirm"]
 QuantityKind = Literal["disk", "memory", "workload", "weight"]
 Outcome = Literal["flips", "stays", "cannot say"]
 Range = Literal["published", "estimated", "chosen"]
 """Where a range comes from: a device's published data, an estimate in its file, or Strata's judgement."""
 
 
-class Variation(Frozen):
+class _Sparse(Frozen):
+    """Fields that older findings lack are left out where they are empty."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        return {name: each for name, each in plain.items() if each or name not in _LATER}
+
+
+_LATER: Final = ("time_domain", "confirmed")
+
+
+class Variation(_Sparse):
     """A change of a study, as data.
 
     Attributes:
@@ -50,6 +64,7 @@ class Variation(Frozen):
         kernel: The kernel of all stacks, as a study states it; None: their own.
         seeds: The number of seeds that it is measured with; 0: all.
         why: Why it is tried.
+        time_domain: ``wall``: on the disks of this machine; None: in the lab.
     """
 
     name: str
@@ -58,6 +73,7 @@ class Variation(Frozen):
     kernel: str | None = None
     seeds: int = 0
     why: str = ""
+    time_domain: TimeDomain | None = None
 
     def tried(
         self, verdict: str = "", note: str = "", compared: Iterable[Compared] = (), seeds: int = 0
@@ -261,19 +277,69 @@ class BreakEven(Uncertain):
         return min(self.tried, key=lambda each: each.ratio, default=None)
 
 
-class Finding(Frozen):
+class Confirmed(Frozen):
+    """A cell's prediction in virtual time beside its measurement in wall time; they are never pooled.
+
+    Attributes:
+        metric: The workload's first headline, in ``unit``; ``predicted`` and ``measured`` are its levels.
+        low: Of the 95 % interval of measured over predicted; null without one. So is ``high``.
+        verdict: Of the measurement against the prediction: ``equal`` within ±15 %.
+        operation: The unit of work that times and counts are divided by.
+        times_ns: The measured window, predicted and measured.
+        shares_ns: The difference of the two times by ``disk``, ``processor`` and ``counts``.
+        counts: Requests, bytes and flushes, predicted and measured.
+        load: What the disk that was busiest had to do, as an option of fio each.
+    """
+
+    stack: str
+    workload: str
+    metric: str
+    unit: str
+    predicted: float
+    measured: float
+    low: float | None = None
+    high: float | None = None
+    verdict: str
+    operation: str
+    times_ns: tuple[float, float]
+    shares_ns: dict[str, float]
+    counts: dict[str, tuple[float, float]]
+    load: dict[str, str | int] = Field(default={})
+
+    @property
+    @in_json
+    def ratio(self) -> float:
+        return self.measured / self.predicted
+
+    @property
+    @in_json
+    def fails(self) -> bool:
+        """Whether the measurement is shown to lie beyond ±15 %; without an interval, whether it does."""
+        beyond = abs(math.log(self.ratio)) > math.log1p(CONFIRMED_ZONE)
+        return self.verdict in {"better", "worse"} or (self.low is None and beyond)
+
+    @property
+    @in_json
+    def cause(self) -> str:
+        """The largest share of the difference."""
+        return max(self.shares_ns, key=lambda share: abs(self.shares_ns[share]))
+
+
+class Finding(_Sparse):
     """What varying a study found about one answer of its results.
 
     Attributes:
         kind: The question. ``sensitivity``: the break-even points of the answer for a use. ``what-if``: the
             changes of the study that flip a claim's verdict. ``anchor``: drawn test beds, and of a claim its
-            verdict on the kept ones. ``bisect``: the commit that changed a metric.
+            verdict on the kept ones. ``bisect``: the commit that changed a metric. ``confirm``: the
+            prediction and the measurement on real disks, which compare the stacks pair by pair.
         subject: The use, the claim or the trial.
         results_sha256: Of the trials of these results; findings of others are not shown.
         whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.
         tried: In the order of trying.
         leaders: The stacks that lead by the results, and in ``conclusion`` how sure that was.
         quantities: Those that were varied.
+        confirmed: Of a ``confirm`` its cells.
     """
 
     kind: Kind
@@ -284,6 +350,7 @@ class Finding(Frozen):
     leaders: tuple[str, ...] = ()
     conclusion: str = ""
     quantities: tuple[Uncertain, ...] = ()
+    confirmed: tuple[Confirmed, ...] = ()
 
     def joined(self, before: Finding | None) -> Finding:
         """With what an earlier search found of the same leaders: of other quantities, or with more budget."""

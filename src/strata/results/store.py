@@ -39,7 +39,7 @@ CLUSTER_NAME: Final = ".cluster.json"
 _RECORDS: Final = "records"
 _OWN_NAMES: Final = (
     *(".lock", CLUSTER_NAME, ".journal", "study.json", _RECORDS, "query", "capabilities"),
-    *("variations", "findings.json"),
+    *("variations", "findings.json", "on-host"),
 )
 
 

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab's prediction held against this machine's disks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from strata.actions import run as running
+from strata.actions.price import measure_processor
+from strata.actions.real_disks import real_disks, scratch_beside
+from strata.actions.run import Listener
+from strata.actions.vary import experiment_on
+from strata.advice.asked import answer_of
+from strata.devices.device import bundled_devices
+from strata.devices.processor import bundled_processors
+from strata.errors import ResultError, RunError, ToolError
+from strata.execution.schedule import RETRIES
+from strata.experiment.experiment import Cells, Experiment, Interrupted
+from strata.experiment.run import run_study
+from strata.experiment.strategies.confirm import confirmations
+from strata.files import write_page
+from strata.machine.reading import Sampler
+from strata.machine.state import state_of
+from strata.model.study import Study
+from strata.pricing.benchmark import machine
+from strata.pricing.files import processor_toml
+from strata.results.declared import declared_study
+from strata.results.findings import Finding, read_capabilities
+from strata.results.store import ResultsFolder
+from strata.runners.disks import RealDisks
+from strata.runners.name import RunnerName
+from strata.statistics.study import StudyResults, gather
+from strata.units import describe_size, format_size
+from strata.words import listed
+
+ON_HOST: Final = "on-host"
+"""The folder, among the results, of the measurements: a results folder for each question."""
+
+
+@dataclass(frozen=True)
+class RealMachine:
+    """This machine, as the user described it.
+
+    Attributes:
+        disks: ``NAME=PATH`` each; ``erase`` has the serial numbers of the disks that may lose their content.
+        scratch: The folder of files in place of other disks.
+        processor: A processor file, which is measured if it is not there.
+        devices: Calibrated device files, ``NAME=FILE`` or one for all disks.
+        retries: How often a disturbed trial is measured again.
+    """
+
+    disks: Sequence[str] = ()
+    erase: Sequence[str] = ()
+    scratch: Path | None = None
+    processor: Path | None = None
+    devices: Sequence[str] = ()
+    allowed: Mapping[str, bool] = field(default_factory=dict)
+    retries: int = RETRIES
+
+
+@dataclass(frozen=True)
+class _Host:
+    """Measures parts of a study on this machine's disks."""
+
+    study: Study
+    place: Path
+    scratch: Path | None
+    chosen: RealDisks
+    listener: Listener
+    retries: int
+
+    def measured(self, subject: str, cells: Cells) -> StudyResults:
+        """The results of a question, in a folder of its own. Raises Interrupted."""
+        runner = running.runner_for(
+            RunnerName.HOST, self.place, self.scratch, self.chosen, listener=self.listener
+        )
+        folder = ResultsFolder(self.place / subject)
+        display = self.listener.display(runner, folder.path)
+        done = run_study(cells.of(self.study), folder, runner, display, retries=self.retries)
+        if done.signal_number is not None:
+            raise Interrupted
+        return gather(folder)
+
+
+def confirm(  # noqa: PLR0917
+    folder: ResultsFolder,
+    this: RealMachine,
+    listener: Listener,
+    best: int,
+    seeds: int,
+    file: Path | None = None,
+    jobs: int | None = None,
+) -> tuple[list[Finding], Experiment]:
+    """Run the best stacks and the worst in the lab and on this machine. Trials that are there are not run.
+
+    Raises ResultError without a prediction, DiagnosticsError of unfit disks and of data that do not fit,
+    RunError if a question has no answer.
+    """
+    snapshot = folder.study()
+    if snapshot.time_domain != "virtual":
+        cause, remedy = "they are of a real machine: they predict nothing", "name results of the lab"
+        raise ResultError(cause, place=str(folder.path), remedy=remedy)
+    results = gather(folder)
+    asked = confirmations(results, answer_of(results, read_capabilities(folder)), best, seeds)
+    if not asked:
+        remedy = "run the study in the lab with `strata run`"
+        raise ResultError("no stack has a result to confirm", place=str(folder.path), remedy=remedy)
+    source = partial(declared_study, snapshot, file=file)
+    as_it_is = source()
+    known = {**_processor(this.processor, listener), **_models(this.devices, as_it_is)}
+    named = {stack for each in asked for stack in each.cells.stacks}
+    chosen = _disks(_part(source(changes=known), named), this, folder)
+    known |= _sizes(source(changes=known), chosen)
+    study = source(changes=known)
+    for text in _unlike(study, this, chosen):
+        listener.warn(text)
+    on_disks = _part(source(changes=known, disks=chosen.devices).on_host(), named)
+    running.permissions(on_disks, this.allowed)
+    place = folder.path / ON_HOST
+    host = _Host(
+        on_disks, place, scratch_beside(chosen, on_disks, this.scratch), chosen, listener, this.retries
+    )
+    is_other = study.describe() != as_it_is.describe()
+    experiment = experiment_on(folder, source, math.inf, jobs, listener)
+    found = []
+    for each in asked:
+        experiment.on_host = partial(host.measured, each.subject)
+        found.append(experiment.answer(replace(each, changes=known if is_other else {})))
+        if experiment.interrupted:
+            break
+        if not found[-1].confirmed:
+            why = next((tried.note for tried in found[-1].tried if tried.note), "no cell has a valid result")
+            remedy = f"mend it, and go on with the same command; see {place / each.subject}"
+            raise RunError(f"{each.subject} cannot be confirmed: {why}", remedy=remedy)
+    return found, experiment
+
+
+def _part(study: Study, stacks: Collection[str]) -> Study:
+    return replace(study, stacks={name: each for name, each in study.stacks.items() if name in stacks})
+
+
+def _disks(study: Study, this: RealMachine, folder: ResultsFolder) -> RealDisks:
+    """The disks, of any size: whether the data fit is seen when the study is read with their sizes."""
+    roomy = {name: replace(each, capacity_bytes=0) for name, each in study.devices.items()}
+    anywhere = replace(study, devices=roomy, file=folder.path)
+    where: dict[str, Any] = {"host": True, "scratch": this.scratch, "place": folder.path}
+    return real_disks(anywhere, [*this.disks], [*this.erase], **where)
+
+
+def _sizes(study: Study, chosen: RealDisks) -> dict[str, str]:
+    """A modelled disk is made as small as the real one."""
+    return {
+        f"devices.{name}.capacity": describe_size(disk.capacity_bytes)
+        for name, disk in chosen.devices.items()
+        if disk.capacity_bytes < study.devices[name].capacity_bytes
+    }
+
+
+def _models(files: Sequence[str], study: Study) -> dict[str, str]:
+    found = {}
+    for each in files:
+        name, _, path = each.rpartition("=")
+        for device in [name] if name else study.devices:
+            found[f"devices.{device}.model"] = str(Path(path).resolve())
+    return found
+
+
+def _processor(file: Path | None, listener: Listener) -> dict[str, str]:
+    """This machine's processor, measured if its file is not there."""
+    if file is None:
+        return {}
+    if file.suffix != ".toml":
+        raise ToolError("a processor's file ends in .toml", place=f"--cpu {file}", remedy="rename it")
+    if not file.exists():
+        write_page(file, processor_toml(f"Measured on {machine()}", measure_processor(listener).parameters))
+    return {"study.cpu": str(file.resolve())}
+
+
+def _unlike(study: Study, this: RealMachine, chosen: RealDisks) -> Iterator[str]:
+    """What the prediction takes for granted, though this machine is another; and what will be erased."""
+    for name, lost in chosen.losses:
+        yield f"{name}: will be erased: {lost}"
+    if study.processor.name in bundled_processors():
+        yield (
+            f"The prediction is of the processor {study.processor.name}, not of this machine's: add --cpu "
+            "this-machine.toml, which is measured first if it is not there"
+        )
+    for name, disk in chosen.chosen.items():
+        if (model := study.devices[name].device.name) in bundled_devices():
+            yield (
+                f"{name} is predicted as {model}, not as this disk: `strata calibrate {disk.path} --output "
+                "my-disk.toml`, then add --device my-disk.toml"
+            )
+    here_bytes, lab_bytes = state_of(Sampler()).memory_bytes, study.memory_bytes
+    cached = [
+        name
+        for name, load in study.workloads.items()
+        if (load.data_bytes or 0) > lab_bytes and (load.data_bytes or 0) <= here_bytes
+    ]
+    if cached:
+        yield (
+            f"The data of {listed(cached)} fit into this machine's memory, and not into the lab's "
+            f"{format_size(lab_bytes)}: reads will differ"
+        )

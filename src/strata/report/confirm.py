@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions of the lab beside measurements on real disks, as blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from strata.report.document import Block, Bullets, Code, Heading, Paragraph, Section
+from strata.report.report import Report
+from strata.report.spans import StackName, Text, Times, Toned, WorkloadName, joined, said
+from strata.report.table import Cell, Column, Table, columns
+from strata.results.findings import CONFIRMED_ZONE, Compared, Confirmed, Finding
+from strata.statistics.interval import Interval
+from strata.units import format_share, format_value
+from strata.words import counted, grouped, listed
+
+_ZONE: Final = f"±{format_share(CONFIRMED_ZONE)}"
+_COUNT_ZONE: Final = 0.1
+_SHARES: Final = {
+    "disk": "the disk takes other times than its model",
+    "processor": "the time in which no disk has a request differs: the processor's, or waiting",
+    "counts": "the kernel asks the disks for another number of requests",
+}
+
+
+def confirmations(report: Report) -> Iterator[Section]:
+    """The section of a page."""
+    blocks = [block for found in report.confirmed.values() for block in confirmation(found)]
+    if blocks:
+        note = "virtual time and wall time stand side by side; they are never pooled"
+        yield Section("confirmed", "On real disks", blocks, note)
+
+
+def confirmation(found: Finding, disk: str = "DISK", file: str = "my-disk") -> Iterator[Block]:
+    """Prediction against measurement, the explanation, the ranking, and what to measure again."""
+    yield Heading(found.subject)
+    if not found.confirmed:
+        notes = [each.note for each in found.tried if each.note]
+        yield Paragraph(f"Nothing is measured yet{f': {notes[0]}' if notes else ''}.", "warning")
+        return
+    yield _table(found)
+    yield Bullets([_explained(each) for each in found.confirmed])
+    for workload, pairs in grouped((each.workload, each) for each in found.tried[1].compared).items():
+        before = [each for each in found.tried[0].compared if each.workload == workload]
+        yield Paragraph(said("{}: {}", WorkloadName(workload), ranking_words(before, pairs)))
+    yield from _again([each for each in found.confirmed if each.fails], disk, file)
+
+
+def _table(found: Finding) -> Table:
+    rows = [
+        (
+            Cell(each.workload),
+            each.stack,
+            format_value(each.predicted, each.unit),
+            format_value(each.measured, each.unit),
+            Cell(_ratio(each), tone="bad" if each.fails else "good"),
+            *(_signed(each.shares_ns[share]) for share in _SHARES),
+        )
+        for each in found.confirmed
+    ]
+    heads = columns(
+        *("workload", ("stack", "stack"), ("predicted", "figure"), ("measured", "figure")),
+        ("ratio", "figure"),
+    )
+    shares = tuple(Column(name, "figure") for name in ("disk", "processor", "requests"))
+    note = "measured over predicted, with its 95 % interval; shares of the difference per operation"
+    return Table((*heads, *shares), rows, "Prediction and measurement", note)
+
+
+def _ratio(each: Confirmed) -> Times:
+    ends = Interval(each.low, each.high) if each.low is not None and each.high is not None else None
+    return Times(each.ratio, ends)
+
+
+def _signed(time_ns: float) -> str:
+    text = format_value(abs(time_ns), "ns")
+    return f"+{text}" if time_ns >= 0 else f"\u2212{text}"
+
+
+def _explained(each: Confirmed) -> Text:
+    """How the prediction did, where the time went, and the counts that differ."""
+    before, after = (format_value(time_ns, "ns") for time_ns in each.times_ns)
+    holds = "fails" if each.fails else "holds"
+    sure = "" if each.low is not None else " (too few seeds for an interval)"
+    parts = [f"{name} {_signed(each.shares_ns[name])}" for name in _SHARES]
+    differing = [
+        f"{key.replace('_', ' ')} {_count(key, one)} → {_count(key, two)}"
+        for key, (one, two) in each.counts.items()
+        if abs(two - one) > _COUNT_ZONE * max(one, two)
+    ]
+    counts = f" Per {each.operation} the kernels differ in {listed(differing)}." if differing else ""
+    cause = f" Most of it: {_SHARES[each.cause]}." if each.fails else ""
+    text = f" per {each.operation} predicted and {after} measured ({', '.join(parts)}).{cause}{counts}"
+    tone = Toned(f"{holds} within {_ZONE}{sure}", "bad" if each.fails else "good")
+    return joined([StackName(each.stack), said("under {}: {};", each.workload, tone), f"{before}{text}"])
+
+
+def _count(key: str, value: float) -> str:
+    return format_value(value, "B" if key.endswith("bytes") else "1")
+
+
+def ranking_words(predicted: list[Compared], measured: list[Compared]) -> str:
+    """Whether the order of the stacks held, pair by pair; Kendall's tau is 1 where all pairs keep theirs."""
+    known = {(each.stack, each.against): each for each in predicted}
+    pairs = [(known[key], each) for each in measured if (key := (each.stack, each.against)) in known]
+    turned = [pair for pair in pairs if len({(each.level or 1) > 1 for each in pair}) > 1]
+    if not pairs:
+        return "no two stacks were measured, so nothing is ranked."
+    words = f"{len(pairs) - len(turned)} of {counted(len(pairs), 'pair')} keep the predicted order"
+    words += f" (Kendall's tau {1 - 2 * len(turned) / len(pairs):.2g})" if len(pairs) > 1 else ""
+    how = grouped((_how(*pair), f"{pair[0].stack} and {pair[0].against}") for pair in turned)
+    return (
+        "; ".join([words, *(f"{listed(several)} changed places {how}" for how, several in how.items())]) + "."
+    )
+
+
+def _how(one: Compared, two: Compared) -> str:
+    is_sure = {one.verdict, two.verdict} == {"better", "worse"}
+    return "beyond their intervals" if is_sure else "within what is known"
+
+
+def _again(failing: list[Confirmed], disk: str, file: str) -> Iterator[Block]:
+    """The commands that measure again what the prediction got wrong."""
+    loads = {
+        " ".join(f"--{key}={value}" for key, value in each.load.items()): each
+        for each in failing
+        if each.cause == "disk" and each.load
+    }
+    if loads:
+        yield Paragraph("Calibrate the disk again, with the loads in which the prediction fails:")
+    for number, (options, each) in enumerate(loads.items(), start=1):
+        output = f"{each.stack}-{each.workload}-{number}.json"
+        guard = "" if each.load["rw"] == "randwrite" else " --readonly"
+        yield Code(
+            f"sudo fio --name=again --filename={disk} --direct=1 --ioengine=libaio {options}{guard} "
+            f"--time_based --runtime=30 --output-format=json --output={output}\n"
+            f"strata calibrate --fio {file}.csv --fio {output} --output {file}.toml",
+            "sh",
+        )
+    if any(each.load.get("rw") == "randwrite" for each in loads.values()):
+        yield Paragraph("fio overwrites the disk's content.", "warning")
+    if any(each.cause == "processor" for each in failing):
+        yield Paragraph("Measure the processor again, while the machine does nothing else:")
+        yield Code("sudo strata lab price --output this-machine.toml", "sh")
+    if any(each.cause == "counts" for each in failing):
+        text = (
+            "Where the requests differ, no calibration helps: give the study this machine's version of Linux "
+        )
+        yield Paragraph(text + "and its memory (keys `kernel` and `memory`), as far as the lab has them.")

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata confirm``: a prediction beside a measurement, what explains the difference, and the ranking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from varied_studies import TEXT, PlantedRunner, measured, planted
+
+from command_line import refusal, shown, shown_json
+from made_results import made_record, made_results
+from strata.model.metric import Metric
+from strata.model.trial import CellKey
+from strata.plan.model import Trial
+from strata.report.confirm import ranking_words
+from strata.results.record import TimeDomain
+from strata.results.store import ResultsFolder
+from strata.runners.name import RunnerName
+from strata.statistics.confirmation import compared_pairs, confirmed
+from strata.statistics.study import CellResults, StudyResults
+
+LOAD = "postgresql"
+OPERATIONS = 10_000
+
+
+class Planted(NamedTuple):
+    """Microseconds of an operation, and its requests; on a real disk a flush waits ``flush_us``."""
+
+    time_us: float = 1000
+    busy_us: float = 600
+    writes: float = 3
+    flushes: float = 1
+    flush_us: float = 300
+
+
+def results(tmp_path: Path, domain: TimeDomain, stacks: Mapping[str, Planted]) -> StudyResults:
+    place = tmp_path / domain
+    made = made_results(place, stacks=[*stacks], workloads=[LOAD], seeds=1, time_domain=domain)
+    cells = {}
+    for stack, it in stacks.items():
+        records = {}
+        for seed in (1, 2, 3):
+            trial = Trial(study="made", stack=stack, workload=LOAD, seed=seed, id=f"{stack}.{LOAD}.s{seed}")
+            write_us = max(0.0, it.busy_us - it.flushes * it.flush_us)
+            account = {
+                "writes": it.writes * OPERATIONS,
+                "write_bytes": it.writes * OPERATIONS * 8192,
+                "flushes": it.flushes * OPERATIONS,
+                "busy_ns": it.busy_us * 1000 * OPERATIONS,
+            }
+            if domain == "wall":
+                waited = {"write_ns": write_us, "flush_ns": it.flushes * it.flush_us, "read_ns": 0}
+                account |= {key: us * 1000 * OPERATIONS for key, us in waited.items()}
+            rate = 1e6 / it.time_us * (1 + 0.002 * seed)
+            named = {"better": "higher", "phase": "measure"}
+            changed: dict[str, Any] = {
+                "disks": {"disk0": {key: int(value) for key, value in account.items()}},
+                "phases_ns": {"measure": int(it.time_us * 1000 * OPERATIONS)},
+                "metrics": (
+                    Metric(name="transactions_per_s", value=rate, unit="1/s", headline=True, **named),
+                    Metric(name="transactions", value=OPERATIONS, unit="1", **named),
+                ),
+                "checks": (),
+            }
+            records[seed] = made_record(trial, time_domain=domain).model_copy(update=changed)
+        cells[stack, LOAD] = CellResults(stack, LOAD, records)
+    return StudyResults(made.study(), (), cells)
+
+
+def test_the_explanation_names_the_share_that_was_planted(tmp_path: Path) -> None:
+    slower = {
+        "disk": Planted(time_us=1400, busy_us=1000, flush_us=500),
+        "processor": Planted(time_us=1400),
+        "counts": Planted(time_us=1400, busy_us=1000, flushes=2, flush_us=400),
+    }
+    predicted = results(tmp_path, "virtual", dict.fromkeys(slower, Planted()))
+    measured = results(tmp_path, "wall", slower)
+
+    for name in slower:
+        found = confirmed(predicted, measured, CellKey(name, LOAD))
+        assert found is not None, name
+        assert (found.cause, found.fails, found.operation) == (name, True, "transaction")
+        shares_us = {share: round(ns / 1000) for share, ns in found.shares_ns.items()}
+        assert shares_us == {**dict.fromkeys(slower, 0), name: 400}, name
+        assert math.isclose(sum(found.shares_ns.values()), found.times_ns[1] - found.times_ns[0])
+        assert found.ratio == pytest.approx(1000 / 1400)
+        assert found.low is not None
+        if name == "counts":
+            assert found.counts["flushes"] == (1, 2)
+            assert found.load == {"rw": "randwrite", "bs": "8k", "iodepth": 1, "fsync": 2}
+
+
+def test_a_prediction_that_is_near_holds_and_a_request_that_only_the_lab_makes_is_counted(
+    tmp_path: Path,
+) -> None:
+    predicted = results(tmp_path, "virtual", {"near": Planted(), "unflushed": Planted(flushes=1)})
+    there = {"near": Planted(time_us=1050), "unflushed": Planted(850, 450, flushes=0)}
+    measured = results(tmp_path, "wall", there)
+
+    near, unflushed = (confirmed(predicted, measured, CellKey(name, LOAD)) for name in there)
+    assert near is not None
+    assert unflushed is not None
+    assert (near.verdict, near.fails) == ("equal", False)
+    assert (unflushed.cause, round(unflushed.shares_ns["counts"])) == ("counts", -150_000)
+
+
+def test_the_ranking_says_which_pairs_changed_places_beyond_their_intervals(tmp_path: Path) -> None:
+    names = ["a", "b", "c"]
+    order = dict(zip(names, map(Planted, (1000, 1100, 2000)), strict=True))
+    before = compared_pairs(results(tmp_path, "virtual", order), LOAD, names)
+    said = {}
+    for number, times_us in enumerate([(900, 1200, 1900), (1300, 1100, 2000), (1005, 1000, 2000)]):
+        there = dict(zip(names, map(Planted, times_us), strict=True))
+        after = compared_pairs(results(tmp_path / str(number), "wall", there), LOAD, names)
+        said[number] = ranking_words(before, after)
+
+    assert said[0] == "3 of 3 pairs keep the predicted order (Kendall's tau 1)."
+    assert "2 of 3 pairs" in said[1]
+    assert "0.33); a and b changed places beyond their intervals." in said[1]
+    assert "a and b changed places within what is known" in said[2]
+
+
+class _OnHost(PlantedRunner):
+    time_domain = "wall"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[RunnerName, Any]:
+    """Results of the lab, and runners of the lab and of a host that is twice as slow on XFS."""
+    lab = planted(lambda stack, values: 10.0 if stack == "xfs" else 5.0)
+    measured(tmp_path, planted(lab.response), TEXT)
+    host = planted(lambda stack, values: 20.0 if stack == "xfs" else 5.0)
+    host.__class__ = _OnHost
+    runners: dict[RunnerName, Any] = {RunnerName.LAB: lab, RunnerName.HOST: host}
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda name, *words, **options: runners[name])
+    monkeypatch.chdir(tmp_path)
+    return runners
+
+
+def test_prediction_and_measurement_stand_side_by_side_and_nothing_is_run_twice(
+    asked: dict[RunnerName, Any], tmp_path: Path
+) -> None:
+    [found] = shown_json("confirm", "results", "--scratch", tmp_path)["findings"]
+
+    ratios = {each["stack"]: round(each["ratio"], 2) for each in found["confirmed"]}
+    assert ratios == {"ext4": 1.0, "xfs": 0.5}
+    assert [each["fails"] for each in found["confirmed"]] == [False, True]
+    assert [each.get("time_domain") for each in found["tried"]] == [None, "wall"]
+    assert asked[RunnerName.LAB].begun == []  # the results have the prediction
+    assert len(asked[RunnerName.HOST].begun) == 6
+    assert shown_json("confirm", "results", "--scratch", tmp_path)["findings"] == [found]
+    assert len(asked[RunnerName.HOST].begun) == 6
+    assert ResultsFolder.open(tmp_path / "results" / "on-host" / "oltp").study().time_domain == "wall"
+
+    # The disks were idle in both, so the processor's price is in doubt.
+    shown("confirm", "results", "--scratch", tmp_path, "--page", "page.html")
+    assert "strata lab price" in (tmp_path / "page.html").read_text()
+
+
+def test_without_a_prediction_or_a_measurement_the_reason_is_said(
+    asked: dict[RunnerName, Any], tmp_path: Path
+) -> None:
+    made_results(tmp_path / "host", seeds=1, time_domain="wall")
+    assert "they predict nothing" in str(refusal("confirm", "host", "--scratch", tmp_path))
+    assert "ends in .toml" in str(refusal("confirm", "results", "--scratch", tmp_path, "--cpu", "mine"))
+    asked[RunnerName.HOST].behaviours = {f"{s}.oltp.s{n}": "fail" for s in ("ext4", "xfs") for n in (1, 2, 3)}
+    assert "cannot be confirmed" in str(refusal("confirm", "results", "--scratch", tmp_path))
