@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from cluster_world import CLIENT, ClusterWorld, kill, network, slow_down, wait_for
-from lab_factory import STRATA
+from lab_factory import STRATA, host_ground
+
+from cluster_world import CLIENT, ClusterWorld, free_port, kill, network, slow_down, wait_for
+from record_hashes import hashes
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -32,13 +34,34 @@ workload = "dd"
 size = "16MiB"
 content = "random"
 """
+_PREPARED = """\
+[study]
+name = "tiny"
+question = "Which?"
+seeds = {seeds}
+prepare = "once"
+[devices.disk0]
+model = "samsung-970-pro-1tb"
+capacity = "4GiB"
+[stacks.ext4]
+layers = [{{ layer = "ext4" }}]
+"""
+_LOAD = """[workloads.depth-{depth}]
+workload = "fio"
+size = "48MiB"
+duration = "200ms"
+file = "overwritten"
+options = {{{{ rw = "randread", bs = "4k", iodepth = {depth}, ioengine = "libaio", direct = 1 }}}}
+"""
 _SEEDS = 100
 _TRIALS: Final = 2 * _SEEDS
 
 
-def _started(folder: Path, results: str, *more: str) -> subprocess.Popen[bytes]:
+def _started(
+    folder: Path, results: str, *more: str, text: str = _STUDY, seeds: int = _SEEDS
+) -> subprocess.Popen[bytes]:
     file = folder / "tiny.toml"
-    file.write_text(_STUDY.format(seeds=list(range(1, _SEEDS + 1))))
+    file.write_text(text.format(seeds=list(range(1, seeds + 1))))
     argv = (*STRATA, "run", str(file), "--results", str(folder / results))
     with (folder / f"{results}.log").open("ab") as log:
         return subprocess.Popen((*argv, *more), stdout=log, stderr=log)
@@ -132,3 +155,49 @@ def test_machines_take_the_lab_and_a_full_one_is_left_out(
     said = (tmp_path / "by-cluster.log").read_text()
     assert "its image cannot be kept: No space left on device" in said
     assert _content(results) == serial
+
+
+def test_prepared_disks_are_fetched_by_the_machine_that_lacks_them(tmp_path: Path) -> None:
+    text = _PREPARED + "".join(
+        _LOAD.format(depth=depth).replace("{", "{{").replace("}", "}}") for depth in range(1, 9)
+    )
+    world = ClusterWorld(tmp_path, port=free_port())
+    caches = [tmp_path / f"machine-{number}" for number in (1, 2)]
+    try:
+        world.start_scheduler()
+        for cache in caches:
+            world.start_worker(cache)
+        words = ("--cluster", world.address)
+        assert _started(tmp_path, "by-cluster", *words, text=text, seeds=1).wait(600) == 0
+    finally:
+        world.end()
+    assert _started(tmp_path, "serial", "--jobs", "1", text=text, seeds=1).wait(600) == 0
+
+    said = (tmp_path / "by-cluster.log").read_text()
+    assert "disks prepared 1 times, found prepared 7 times" in said
+    kept = [{path.name: path.read_bytes() for path in cache.glob("prepared/*/*.json*")} for cache in caches]
+    assert kept[0] == kept[1], "also the seconds that making them took"
+    assert len(kept[0]) > 3
+    assert _content(tmp_path / "by-cluster") == _content(tmp_path / "serial")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="a host's trials need root")
+def test_a_host_study_runs_on_each_machine_and_its_results_are_not_pooled() -> None:
+    with host_ground() as ground:
+        world = ClusterWorld(ground, port=free_port())
+        try:
+            world.start_scheduler()
+            for number in (1, 2):
+                world.start_worker(ground / f"machine-{number}")
+            words = ("--runner", "host", "--scratch", str(ground / "scratch"), "--cluster", world.address)
+            done = _started(ground, "both", *words, "--retries-disturbed", "0", seeds=1)
+            assert done.wait(600) == 0, (ground / "both.log").read_text()
+        finally:
+            world.end()
+        folders = sorted((ground / "both").iterdir())
+        assert len(folders) == 2
+        assert [len(hashes(folder)) for folder in folders] == [2, 2]
+        assert hashes(folders[0]) != hashes(folders[1]), "each machine measured all of it"
+        compared = subprocess.run((*STRATA, "compare", *map(str, folders)), check=False, capture_output=True)
+        assert compared.returncode == 0, compared.stderr

@@ -44,6 +44,7 @@ from strata.reading.load import load_study
 from strata.report.report import Report
 from strata.report.sections import document
 from strata.results.findings import read_capabilities
+from strata.results.store import ResultsFolder
 from strata.runners.disks import RealDisks
 from strata.runners.lab import STALL_LIMIT_S
 from strata.runners.name import RunnerName
@@ -108,6 +109,12 @@ def run(  # noqa: PLR0917  typer makes options of them
     read, needed = running.readied(study, runner, share, allowed, listener())
     words = [*consent().words(), *([] if share == 1 else ["--scale", scale]), *needed]
     place = results or running.RESULTS / read.name
+    given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
+    limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+    asked = {**given, **limits, "store": store, "shard": shard}
+    if runner is RunnerName.HOST and isinstance(jobs, Cluster):
+        flags = [f"--{name}" for name, is_asked in (("fresh", fresh), ("build", build)) if is_asked]
+        raise typer.Exit(_on_each_machine(read, jobs, place, [*words, *flags], asked, as_json=as_json))
     read, disks = _on_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     carrier = running.runner_for(
         *(runner, place, scratch_beside(disks, read, scratch), disks, _stall_limit_s(stall_limit), build),
@@ -122,14 +129,8 @@ def run(  # noqa: PLR0917  typer makes options of them
         retries=retries_disturbed,
         shard=part,
     )
-    if not ran.survived:
-        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
-    if as_json:
-        print_json(ran.summary, results=place)
-    else:
-        given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
-        limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, ran, place, _again(study, words, {**given, **limits, "store": store, "shard": shard}))
+    again = shlex.join(["strata", "run", str(study), *_options(words, asked)])
+    _conclude(read, ran, place, again, as_json=as_json)
     raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
 
 
@@ -148,14 +149,43 @@ def _begun(study: Study, runner: RunnerName, place: Path) -> str:
     return f"{study.name}: {counted(len(trials(study)), 'trial')} {how}, results in {place}"
 
 
-def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
-    """The command that continues a run, without ``--fresh``, which would run finished trials again."""
+def _options(words: list[str], options: Mapping[str, object]) -> list[str]:
+    """The options that continue a run, without ``--fresh``, which would run finished trials again."""
     defaults = {"stall-limit": _STALL_LIMIT, "retries-disturbed": RETRIES}
     for name, value in options.items():
         option = "cluster" if isinstance(value, Cluster) else name
         for each in value if isinstance(value, list) else [] if value == defaults.get(name) else [value]:
             words = [*words, f"--{option}", str(each)]
-    return shlex.join(["strata", "run", str(study), *words])
+    return words
+
+
+def _on_each_machine(
+    study: Study,
+    cluster: Cluster,
+    place: Path,
+    words: list[str],
+    asked: Mapping[str, object],
+    *,
+    as_json: bool,
+) -> int:
+    """Have each machine of a cluster run a host study, and show their results beside one another."""
+    from strata.execution.cluster import whole  # noqa: PLC0415  after Dask was found
+
+    options = _options(words, {**asked, "results": None, "jobs": None})
+    runs = whole.run_on_each(cluster.client, study, options, place, listener().say)
+    for folder, each in runs.items():
+        notes().print(Text(f"\n{folder.name}: exit code {each.exit_code}, results in {folder}", "bold"))
+        if each.said:
+            warnings().print(Text(each.said, "red"), soft_wrap=True)
+        if each.files and not as_json:
+            results = ResultsFolder(folder)
+            stdout().print(document(Report(gather(results), read_capabilities(results))))
+    if as_json:
+        print_json(machines={str(folder): each.exit_code for folder, each in runs.items()})
+    elif len(runs) > 1:
+        two = shlex.join(str(folder) for folder in [*runs][:2])
+        notes().print(f"Next: strata compare {two}", markup=False, soft_wrap=True)
+    return max(each.exit_code for each in runs.values())
 
 
 def _stall_limit_s(text: str) -> float:
@@ -169,7 +199,16 @@ def _stall_limit_s(text: str) -> float:
     return limit_ns / NS_PER_S
 
 
-def _conclude(study: Study, ran: running.Ran, place: Path, command: str) -> None:
+def _conclude(study: Study, ran: running.Ran, place: Path, command: str, *, as_json: bool) -> None:
+    if not ran.survived:
+        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
+    if as_json:
+        print_json(ran.summary, results=place)
+    else:
+        _print_all(study, ran, place, command)
+
+
+def _print_all(study: Study, ran: running.Ran, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     console, errors = notes(), warnings()
     summary, folder = ran.summary, ran.folder

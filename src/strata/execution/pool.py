@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from strata.errors import RunError
+from strata.lab.travel import Made
 from strata.model.step import MEMORY_BYTES
 from strata.model.study import Study
 from strata.model.workload import loads_of
@@ -102,7 +103,11 @@ class Work(ABC, Generic[_Item, _Found]):
         """What is worked on, by its hash."""
 
     def block(self, item: _Item) -> str | None:
-        """Items of one block are better worked on by one machine."""
+        """Items of one block begin with the same thing, which the first one makes on its machine."""
+        return None
+
+    def beginning(self, found: _Found) -> Made | None:
+        """That thing, once it is made: another machine may fetch it."""
         return None
 
     def is_drawn(self, item: _Item) -> bool:

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from strata.errors import RunError
 from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs, cache_root
 from strata.lab.disk_image import DiskImage
+from strata.lab.travel import LabPart, Made
 from strata.model.layer import KernelLog
 from strata.plan.aspects.restart import parts_of
 from strata.plan.model import canonical_json, sha256_hex
@@ -43,10 +44,18 @@ _SHARE: Final = 4  # prepared disks take at most a fourth of the space that is f
 _POLL_S: Final = 0.2
 
 
-def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> bool | None:
+@dataclass(frozen=True)
+class PreparedDisks:
+    """The disks that a trial began with, and whether it found them prepared."""
+
+    made: Made
+    found: bool
+
+
+def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> PreparedDisks | None:
     """Carry out a trial as `Runner.run` does; one that prepares once in two boots.
 
-    Returns whether it found its disks prepared; None for a trial that prepares in the boot that measures.
+    Returns its prepared disks; None for a trial that prepares in the boot that measures.
 
     Raises what `Runner.run` raises, and RunError if the first boot fails.
     """
@@ -56,19 +65,19 @@ def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> b
         return None
     first, second = parts
     cache = Cache(cache_root())
-    made, images, was_there = _prepared(cache, runner, replace(task, plan=first), kernel_logs)
+    entry, images, disks = _prepared(cache, runner, replace(task, plan=first), kernel_logs)
     with ExitStack() as opened:
         for image in images:
             opened.enter_context(image)
-        _make_room(cache, made)
-        runner.boot(replace(task, plan=second), Power(images, earlier_ns=made.manifest["virtual_ns"]))
-    return was_there
+        _make_room(cache, entry)
+        runner.boot(replace(task, plan=second), Power(images, earlier_ns=entry.manifest["virtual_ns"]))
+    return disks
 
 
 def _prepared(
     cache: Cache, runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog]
-) -> tuple[Entry, list[DiskImage], bool]:
-    """The disks that the first boot leaves, copies of them, and whether they were there already."""
+) -> tuple[Entry, list[DiskImage], PreparedDisks]:
+    """The disks that the first boot leaves, and copies of them."""
     inputs = _inputs(runner, task)
     lock = f"{KIND}-{inputs.key}"
     try:
@@ -81,7 +90,10 @@ def _prepared(
                     continue
                 cache.choose(made)
                 shutil.copyfile(made.path / EVENTS_NAME, task.folder / PREPARED_NAME)
-                return made, _copies(made, len(task.plan.devices)), was_there
+                part = LabPart(KIND, made.key, made.sha256)
+                took_s = made.manifest.get("seconds", 0.0)  # not of an older Strata
+                disks = PreparedDisks(Made(part, made.size_bytes, took_s), was_there)
+                return made, _copies(made, len(task.plan.devices)), disks
     except OSError as error:
         raise HostError(
             f"the prepared disks cannot be kept: {error.strerror}",
@@ -118,6 +130,7 @@ def _wait_for(cache: Cache, lock: str, task: Task) -> None:
 def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folder: Path) -> dict[str, Any]:
     """Build the stack and prepare the data in the first boot; returns the entry's manifest."""
     (folder / PLAN_NAME).write_bytes(task.plan.to_json())
+    began_s = time.monotonic()
     with ExitStack() as opened:
         images = [
             opened.enter_context(DiskImage.at(folder / _image(index), new=True))
@@ -137,7 +150,7 @@ def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folde
         return {
             "virtual_ns": events.last_ns,
             "events_sha256": events.sha256,
-            "stored_bytes": sum(image.stored_bytes for image in images),
+            "seconds": time.monotonic() - began_s,
         }
 
 

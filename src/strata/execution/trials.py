@@ -15,9 +15,10 @@ from strata.errors import RunError
 from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.pool import Pool, Stop, Work, WorkSite
-from strata.execution.prepared import carry_out
+from strata.execution.prepared import PreparedDisks, carry_out
 from strata.execution.schedule import PlannedTrial, Schedule, disturbance_of, fingerprint_of
 from strata.files import refused
+from strata.lab.travel import Made
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.aspects.restart import first_boot_sha256
@@ -35,12 +36,12 @@ class MeasuredTrial:
     """A trial's record, as it is kept.
 
     Attributes:
-        prepared: Whether its disks were found prepared; None where it prepares in the boot that measures.
+        prepared: Its prepared disks; None where it prepares in the boot that measures.
         files: The files of an attempt that is on another machine.
     """
 
     record: ResultRecord
-    prepared: bool | None = None
+    prepared: PreparedDisks | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -92,6 +93,9 @@ class TrialWork(Work[PlannedTrial, MeasuredTrial]):
     def block(self, item: PlannedTrial) -> str | None:
         """The trials that share prepared disks."""
         return first_boot_sha256(item.plan)
+
+    def beginning(self, found: MeasuredTrial) -> Made | None:
+        return None if found.prepared is None else found.prepared.made
 
     def is_drawn(self, item: PlannedTrial) -> bool:
         return derive_seed(item.key.seed, "twice", item.spec_sha256) % _OF_DRAWN == 0
@@ -227,8 +231,9 @@ class TrialRun:
             for name, content in found.files.items():
                 (attempt.path / name).write_bytes(content)  # made durable when it is sealed
             self.store.put(attempt, record)
-        self.prepared += found.prepared is False
-        self.found_prepared += found.prepared is True
+        if found.prepared is not None:
+            self.prepared += not found.prepared.found
+            self.found_prepared += found.prepared.found
         if record.validity.valid:
             self.valid.append(planned.key)
         else:

@@ -72,7 +72,7 @@ def data_extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
 
 def write_hashes(folder: Path) -> None:
     """Record the hashes of a folder's content in it."""
-    hashes = {path.name: _content_hash(path) for path in folder.iterdir() if path.name != HASHES}
+    hashes = {path.name: content_hash(path) for path in folder.iterdir() if path.name != HASHES}
     path = folder / HASHES
     path.write_text(json.dumps(hashes, indent=2, sort_keys=True) + "\n")
     path.chmod(0o644)
@@ -107,7 +107,7 @@ def say_damage(folder: Path, what: str) -> None:
 def _compared(path: Path, memory: Path | None) -> str:
     """The hash of a file or folder, remembered while nothing of it changes."""
     if memory is None:
-        return _content_hash(path)
+        return content_hash(path)
     state, changed_ns = _state(path)
     now_s = time.time()
     with _lock:
@@ -117,7 +117,7 @@ def _compared(path: Path, memory: Path | None) -> str:
         before, found, when_s = remembered.get(str(path), ("", "", 0.0))
     if before == state and 0 <= now_s - when_s < _REMEMBERED_S:
         return found
-    found = _content_hash(path)
+    found = content_hash(path)
     if _state(path)[0] == state and time.time_ns() - changed_ns > _TICK_NS:
         with _lock:
             remembered[str(path)] = state, found, now_s
@@ -135,7 +135,8 @@ def _read(memory: Path) -> dict[str, tuple[str, str, float]]:
         return {}
 
 
-def _content_hash(path: Path) -> str:
+def content_hash(path: Path) -> str:
+    """The hash of a file's or a folder's content."""
     if not stat.S_ISDIR(path.lstat().st_mode):
         return _file_hash(path)
     digest = hashlib.sha256()

@@ -6,8 +6,9 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +16,27 @@ from typing import Any, Final
 from strata.errors import LabError
 from strata.lab.cache import Cache, Entry, cache_root, caches, damage_of, file_hash
 from strata.lab.inputs import provided_inputs
-from strata.lab.integrity import HASHES
+from strata.lab.integrity import HASHES, content_hash, data_extents
 from strata.lab.lab import Lab, files_of
 from strata.plan.model import Plan, sha256_hex
 
-CHUNK_BYTES: Final = 8 << 20
+CHUNK_BYTES: Final = 4 << 20
 _MADE: Final = (HASHES, "inputs.json", "manifest.json")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """An entry that travels.
+
+    Attributes:
+        files: The name, mode and size of each file.
+        pieces: The file and place of each piece, of `CHUNK_BYTES` at most; the rest are holes.
+    """
+
+    entry: Entry
+    files: tuple[tuple[str, int, int], ...]
+    pieces: tuple[tuple[str, int], ...]
+    hashes: bytes  # of `HASHES`
 
 
 @dataclass(frozen=True)
@@ -48,36 +64,38 @@ class LabPart:
             )
         return True
 
-    def files(self) -> list[tuple[str, int, int]]:
-        """The name, mode and size of each file that travels."""
-        found = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
-        names = [path.relative_to(self.folder).as_posix() for path in found]
-        states = [path.stat() for path in found]
-        return [
-            (name, state.st_mode & 0o777, state.st_size)
-            for name, state in zip(names, states, strict=True)
-            if name not in _MADE
-        ]
+    def listing(self) -> Listing:
+        """Raises OSError if it was removed."""
+        entry = Cache(self.folder.parents[1]).read(self.kind, self.key)
+        if entry is None:
+            raise FileNotFoundError(self.folder)
+        files, pieces = [], []
+        for path in (path for path in sorted(self.folder.rglob("*")) if path.is_file()):
+            if (name := path.relative_to(self.folder).as_posix()) in _MADE:
+                continue
+            with path.open("rb") as file:
+                state = os.fstat(file.fileno())
+                data = data_extents(file.fileno(), state.st_size)
+                starts = {
+                    at for begin, end in data for at in range(begin - begin % CHUNK_BYTES, end, CHUNK_BYTES)
+                }
+            files.append((name, state.st_mode & 0o777, state.st_size))
+            pieces += [(name, start) for start in sorted(starts)]
+        return Listing(entry, tuple(files), tuple(pieces), (self.folder / HASHES).read_bytes())
 
-    def chunks(self) -> Iterator[bytes]:
-        """The content of these files, one after another in pieces."""
-        for name, _, _ in self.files():
-            with (self.folder / name).open("rb") as file:
-                yield from iter(functools.partial(file.read, CHUNK_BYTES), b"")
+    def content(self, piece: tuple[str, int]) -> bytes:
+        """The content of a piece."""
+        with (self.folder / piece[0]).open("rb") as file:
+            return os.pread(file.fileno(), CHUNK_BYTES, piece[1])
 
-    def entry(self) -> Entry:
-        found = Cache(self.folder.parents[1]).read(self.kind, self.key)
-        assert found is not None, "the lab is made of entries"
-        return found
-
-    def receive(self, entry: Entry, files: Iterable[tuple[str, int, int]], chunks: Iterator[bytes]) -> None:
-        """Place an entry of another machine into this one's cache, unless another worker has placed it.
+    def receive(self, listing: Listing, contents: Iterable[bytes]) -> None:
+        """Place an entry of another machine into this one's cache, unless it is there already.
 
         Raises LabError if what arrives has other hashes, or cannot be kept.
         """
         try:
             Cache(cache_root()).build(
-                self.kind, entry.inputs, functools.partial(_write, entry, files, chunks)
+                self.kind, listing.entry.inputs, functools.partial(self._write, listing, contents)
             )
         except OSError as error:
             raise LabError(
@@ -85,21 +103,32 @@ class LabPart:
                 place=str(cache_root()),
                 remedy="free some space there, or name another cache for the worker with STRATA_CACHE",
             ) from error
-        if not self.is_here():
+
+    def _write(self, listing: Listing, contents: Iterable[bytes], folder: Path) -> dict[str, Any]:
+        for name, _, size_bytes in listing.files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+            os.truncate(folder / name, size_bytes)
+        for (name, start), content in zip(listing.pieces, contents, strict=True):
+            with (folder / name).open("r+b") as file:
+                file.seek(start)
+                file.write(content)
+        for name, mode, _ in listing.files:
+            (folder / name).chmod(mode)
+        own = {name: sha for name, sha in json.loads(listing.hashes).items() if name not in _MADE}
+        wrong = (name for name, sha in own.items() if content_hash(folder / name) != sha)
+        if sha256_hex(listing.hashes) != self.sha256 or any(wrong):
             raise LabError(f"its {self.kind} is damaged on arrival", place=str(self.folder))
+        return dict(listing.entry.manifest)
 
 
-def _write(
-    entry: Entry, files: Iterable[tuple[str, int, int]], chunks: Iterator[bytes], folder: Path
-) -> dict[str, Any]:
-    for name, mode, size_bytes in files:
-        path, left_bytes = folder / name, size_bytes
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            while left_bytes > 0:
-                left_bytes -= file.write(next(chunks))
-        path.chmod(mode)
-    return dict(entry.manifest)
+@dataclass(frozen=True)
+class Made:
+    """An entry that one machine has and another may fetch: its size, and the time that making it took."""
+
+    part: LabPart
+    size_bytes: int
+    seconds: float
 
 
 def lab_parts_of(labs: Callable[[Plan], Lab], plans: Iterable[Plan]) -> list[LabPart]:

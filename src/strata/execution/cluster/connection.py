@@ -60,8 +60,8 @@ class Cluster:
             raise ToolError(
                 "a host's results are its own, and no other machine's trials may stand beside them",
                 place="--cluster",
-                remedy="run it on each machine with --runner host and --results FOLDER of its own; "
-                "`strata compare FOLDER FOLDER` sets them side by side, and `strata merge` never pools them",
+                remedy="`strata run STUDY --runner host --cluster` has each machine run all of a study, "
+                "into a results folder of its own",
             )
         client = self.client
         if not self._announced and (link := self.dashboard) is not None:

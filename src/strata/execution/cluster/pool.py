@@ -12,7 +12,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from strata.execution.cluster.worker import (
     LAB_CPUS,
     STRANGER,
     Enlisted,
+    Offer,
     Order,
     Returned,
     WorkerMachine,
@@ -41,7 +42,7 @@ from strata.execution.cluster.worker import (
 )
 from strata.execution.pool import ClusterNow, MachineTally, Stop, Work, WorkSite
 from strata.files import write_durably
-from strata.lab.travel import LabPart, lab_parts_of, packed
+from strata.lab.travel import LabPart, Listing, lab_parts_of, packed
 from strata.model.consent import consent
 from strata.plan.model import Trial
 from strata.results.store import CLUSTER_NAME
@@ -55,6 +56,7 @@ _LOOK_S: Final = 2.0
 _END_S: Final = 10.0
 _FETCHED: Final = 16  # findings that are fetched and not taken yet: each may have a trace of many MiB
 _WAITING_FOR_EACH: Final = 2  # items beside each that runs, so that no worker waits for the client
+_OF_BLOCKS: Final = 2  # items for each lab of a machine that a block keeps to, one of which waits
 Handle = Future[Any]
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -67,8 +69,12 @@ class _Flight:
     item: Any
     workers: frozenset[str]
     first: Any = None  # the finding to compare with
-    machine: WorkerMachine | None = None  # the one that made it; or that a part is on its way to
+    machine: WorkerMachine | None = None  # that made ``first``, that has its block, that gets the part
     part: LabPart | None = None
+
+    @property
+    def is_of_block(self) -> bool:
+        return self.part is None and self.first is None and self.machine is not None
 
     def give_back(self, waiting: deque[Any]) -> None:
         """It is done elsewhere, unless nothing depends on it."""
@@ -106,9 +112,11 @@ class ClusterPool:
     _landed: SimpleQueue[tuple[Handle, Returned | Exception | None]] = field(default_factory=SimpleQueue)
     _fetched: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_FETCHED))
     _held: dict[str, str] = field(default_factory=dict)  # the worker that has a finished trial, by identity
-    _blocks: dict[str, WorkerMachine] = field(default_factory=dict)
+    _homes: dict[str, list[WorkerMachine]] = field(default_factory=dict)  # by block
+    _offers: dict[str, Offer] = field(default_factory=dict)  # by block
+    _block_of: dict[str, str] = field(default_factory=dict)  # by identity
     _running: dict[str, Progress | None] = field(default_factory=dict)  # None: it has ended
-    _chunks: dict[LabPart, list[Handle]] = field(default_factory=dict)
+    _chunks: dict[LabPart, tuple[Listing, list[Handle]]] = field(default_factory=dict)
     _taken: list[str] = field(default_factory=list)
     _looked_s: float = 0.0
     _alone_since_s: float | None = None  # without a worker
@@ -249,11 +257,11 @@ class ClusterPool:
         """Send a part of the lab to a machine; its chunks go from worker to worker."""
         self.site.display.say(f"{machine} is sent the lab's {part.kind}")
         if part not in self._chunks:
-            self._chunks[part] = [self.client.scatter(chunk, hash=False) for chunk in part.chunks()]
+            listing = part.listing()
+            chunks = [self.client.scatter(part.content(each), hash=False) for each in listing.pieces]
+            self._chunks[part] = listing, chunks
         key = f"strata-part-{uuid.uuid4().hex}"
-        future = self.client.submit(
-            receive, part, part.entry(), part.files(), self._chunks[part], workers=[address], key=key
-        )
+        future = self.client.submit(receive, part, *self._chunks[part], workers=[address], key=key)
         self._fly(future, _Flight(None, frozenset((address,)), machine=machine, part=part))
 
     def _leave_out(self, machine: WorkerMachine, why: str) -> None:
@@ -264,27 +272,59 @@ class ClusterPool:
             del self._fit[address]
 
     def _hand_out(self, run: _Run) -> None:
-        most = (1 + _WAITING_FOR_EACH) * sum(each.labs for each in self._fit.values())
-        while run.waiting and len(self._flying) < most:
-            item = run.waiting.popleft()
-            if run.wanted(item):
-                self._submit(item, run, self._workers_for(item, run.work))
+        """Hand out items while there is room; one whose block has none at its machines waits."""
+        labs: Counter[WorkerMachine] = Counter()
+        for each in self._fit.values():
+            labs[each.machine] += each.labs
+        load = Counter(each.machine for each in self._flying.values() if each.is_of_block)
+        most, passed_over = (1 + _WAITING_FOR_EACH) * labs.total(), deque[Any]()
+        for may_fetch in (False, True):
+            while (
+                run.waiting
+                and len(self._flying) < most
+                and (not passed_over or any(load[each] < _OF_BLOCKS * labs[each] for each in labs))
+            ):
+                item = run.waiting.popleft()
+                if not run.wanted(item):
+                    continue
+                if (block := self._block(item, run.work)) is None:
+                    self._submit(item, run, frozenset(self._fit))
+                elif (machine := self._home(block, load, labs, may_fetch=may_fetch)) is not None:
+                    load[machine] += 1
+                    here = frozenset(a for a, each in self._fit.items() if each.machine == machine)
+                    self._submit(item, run, here, self._offers.get(block), machine=machine)
+                else:
+                    passed_over.append(item)
+            run.waiting.extendleft(reversed(passed_over))
+            passed_over.clear()
 
-    def _workers_for(self, item: Any, work: Work[Any, Any]) -> frozenset[str]:
-        """The workers that may take an item: where it is already, where its block is, or any."""
-        if (holder := self._held.get(work.identity(item))) in self._fit:
-            return frozenset({holder})
-        if (block := work.block(item)) is not None:
-            fit, chosen = {each.machine for each in self._fit.values()}, Counter(self._blocks.values())
-            if self._blocks.get(block) not in fit:
-                self._blocks[block] = min(fit, key=lambda each: (chosen[each], str(each)))
-            machine = self._blocks[block]
-            return frozenset(address for address, each in self._fit.items() if each.machine == machine)
-        return frozenset(self._fit)
+    def _block(self, item: Any, work: Work[Any, Any]) -> str | None:
+        identity = work.identity(item)
+        if identity not in self._block_of and (block := work.block(item)) is not None:
+            self._block_of[identity] = block
+        return self._block_of.get(identity)
 
-    def _submit(self, item: Any, run: _Run, workers: frozenset[str], **more: Any) -> None:
+    def _home(
+        self, block: str, load: Mapping[Any, int], labs: Mapping[WorkerMachine, int], *, may_fetch: bool
+    ) -> WorkerMachine | None:
+        """A machine with room that has a block; of a new one any; with ``may_fetch`` one without work."""
+        homes = [each for each in self._homes.get(block, ()) if each in labs]
+        room = [each for each in homes or labs if load[each] < _OF_BLOCKS * labs[each]]
+        if not room and may_fetch and block in self._offers:
+            room = [each for each in labs if load[each] < labs[each]]
+        found = min(room, key=lambda each: (load[each] / labs[each], str(each)), default=None)
+        if found is not None and found not in homes:
+            self._homes[block] = [*homes, found]
+        return found
+
+    def _submit(
+        self, item: Any, run: _Run, workers: frozenset[str], offer: Offer | None = None, **more: Any
+    ) -> None:
+        identity = run.work.identity(item)
+        if more.get("first") is None and (holder := self._held.get(identity)) in self._fit:
+            workers = frozenset({holder})
         future = self.client.submit(
-            *(work_on, run.order.run, item, run.work.identity(item)),
+            *(work_on, run.order.run, item, identity, offer),
             key=f"strata-trial-{uuid.uuid4().hex}",
             workers=[*workers],
             resources={LAB_BYTES: self.lab_bytes, LAB_CPUS: 1},
@@ -343,6 +383,8 @@ class ClusterPool:
         tally = self._tally(outcome.machine)
         tally.finished += 1
         tally.failed += run.work.is_failure(outcome.found)
+        if (made := run.work.beginning(outcome.found)) and (block := self._block(item, run.work)):
+            self._offers[block] = Offer(made, outcome.worker)
         self._taken.append(run.work.identity(item))
         if run.work.is_drawn(item):
             others = frozenset(a for a, each in self._fit.items() if each.machine != outcome.machine)

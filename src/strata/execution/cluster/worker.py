@@ -13,19 +13,20 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distributed import Worker, get_worker
+from distributed.utils import sync
 
 from strata import __version__
-from strata.errors import StrataError
+from strata.errors import LabError, StrataError
 from strata.execution.pool import Work, WorkSite
 from strata.lab.boot import check_tools
-from strata.lab.cache import Cache, Entry, cache_root
-from strata.lab.travel import LabPart, sources_sha256
+from strata.lab.cache import Cache, cache_root
+from strata.lab.travel import LabPart, Listing, Made, sources_sha256
 from strata.model.consent import Consent, give_consent
 from strata.plan.model import Trial
 from strata.results.records import RecordStore
@@ -99,6 +100,14 @@ class Returned:
     worker: str = ""  # its address
 
 
+@dataclass(frozen=True)
+class Offer:
+    """What an item begins with, and the address of a worker that has it."""
+
+    made: Made
+    worker: str
+
+
 @dataclass
 class _Run:
     work: Work[Any, Any]
@@ -118,7 +127,7 @@ def _cache() -> Cache:
     return Cache(cache_root())
 
 
-def _machine() -> WorkerMachine:
+def this_machine() -> WorkerMachine:
     return WorkerMachine(socket.gethostname(), str(cache_root()))
 
 
@@ -130,7 +139,7 @@ async def enlist(order: Order, dask_worker: Worker) -> Enlisted:
     """Take part in a run: the right Strata, memory for a lab, and its parts with the right hashes."""
     machine = WorkerMachine(socket.gethostname(), dask_worker.address)
     try:
-        machine = _machine()
+        machine = this_machine()
         if (found := this_strata()) != order.strata:
             ours, theirs = (f"{number} ({sha[:12]})" for number, sha in (found, order.strata))
             raise StrataError(f"it has Strata {ours}, not {theirs}", remedy="install the same version there")
@@ -168,18 +177,52 @@ def _lock(identity: str) -> str:
     return f"record-{identity[:4]}"  # a lock's file stays: 65,536 at most
 
 
-def receive(part: LabPart, entry: Entry, files: list[tuple[str, int, int]], chunks: list[bytes]) -> Returned:
+def receive(part: LabPart, listing: Listing, chunks: list[bytes]) -> Returned:
     """Take a part of the lab, whose content comes from other workers or the client."""
     try:
-        part.receive(entry, files, iter(chunks))
+        part.receive(listing, chunks)
     except (StrataError, OSError) as error:
-        return Returned(_machine(), unfit=_in_one(error))
-    return Returned(_machine())
+        return Returned(this_machine(), unfit=_in_one(error))
+    return Returned(this_machine())
 
 
-def work_on(run: str, item: Any, identity: str) -> Returned:
+class _TakesLonger(Exception):  # noqa: N818  no error: it is made here
+    """Fetching takes longer than making."""
+
+
+def _fetch(offer: Offer, cancel: threading.Event) -> None:
+    """Fetch what another worker has, unless it is here, or making it takes less time; then it is made."""
+    part, here = offer.made.part, get_worker()
+
+    def ask(function: Callable[..., Any], *about: Any) -> Any:
+        async def answered() -> Any:
+            words = pickle.dumps(function), pickle.dumps(about)
+            return await here.rpc(offer.worker).run(function=words[0], args=words[1])
+
+        if (answer := sync(here.loop, answered))["status"] != "OK":
+            raise OSError("the other worker does not have it any more")
+        return answer["result"]
+
+    def arriving(listing: Listing) -> Iterator[bytes]:
+        began_s, of = time.monotonic(), len(listing.pieces)
+        takes_s = offer.made.size_bytes / here.bandwidth
+        for done, piece in enumerate(listing.pieces, start=1):
+            if cancel.is_set():
+                raise Cancelled
+            if takes_s > offer.made.seconds:
+                raise _TakesLonger
+            yield ask(LabPart.content, part, piece)
+            takes_s = (time.monotonic() - began_s) / done * of
+
+    if not part.folder.is_dir():
+        with suppress(_TakesLonger, LabError, OSError):
+            listing = ask(LabPart.listing, part)
+            part.receive(listing, arriving(listing))
+
+
+def work_on(run: str, item: Any, identity: str, offer: Offer | None = None) -> Returned:
     """Work on an item, on a CPU of its own; one with an ``identity`` is not worked on twice at once."""
-    machine, here, cache = _machine(), _runs.get(run), _cache()
+    machine, here, cache = this_machine(), _runs.get(run), _cache()
     if here is None:
         return Returned(machine, unfit=STRANGER, worker=get_worker().address)
     cpus = sorted(os.sched_getaffinity(0))
@@ -191,9 +234,11 @@ def work_on(run: str, item: Any, identity: str) -> Returned:
         ):
             if here.cancel.is_set():
                 raise Cancelled
+            if offer is not None:
+                _fetch(offer, here.cancel)
             folder = ResultsFolder(cache_root() / "cluster" / f"{run}-{os.getpid()}", _store(here.shared))
             site = WorkSite(here.runner, folder, display, here.cancel, cpus[index], is_away=True)
-            return Returned(machine, here.work(item, site))
+            return Returned(machine, here.work(item, site), worker=get_worker().address)
     except Cancelled:
         return Returned(machine)
     except (StrataError, OSError) as error:
