@@ -51,7 +51,7 @@ workload = "fio"
 size = "48MiB"
 duration = "200ms"
 file = "overwritten"
-options = {{{{ rw = "randread", bs = "4k", iodepth = {depth}, ioengine = "libaio", direct = 1 }}}}
+options = {{ rw = "randread", bs = "4k", iodepth = {depth}, ioengine = "libaio", direct = 1 }}
 """
 _SEEDS = 100
 _TRIALS: Final = 2 * _SEEDS
