@@ -44,7 +44,10 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "bisect": "Find the commit of a kernel at which a metric changed.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
     },
-    "The lab": {"lab": "Build, show, carry, enter, check and clean the lab."},
+    "The lab": {
+        "lab": "Build, show, carry, enter, check and clean the lab.",
+        "disks": "Use modelled disks outside of the lab.",
+    },
     HIDDEN: {
         "man": "Write the manual pages, one per command.",
         "schema": "Print the JSON Schema of study files, for editors.",
@@ -63,6 +66,7 @@ COMMANDS_OF_GROUPS: Final[dict[str, dict[str, dict[str, str]]]] = {
             "disks": "List this machine's disks, and which a study could have.",
         }
     },
+    "disks": {"Commands": {"serve": "Serve a modelled disk to this machine's kernel, in real time."}},
     "lab": {
         "Commands": {
             "build": "Build what is missing or stale of the lab.",
@@ -96,7 +100,6 @@ RENAMED: Final[dict[str, str]] = {
     "cpu show": "list processors NAME",
     "cpu measure": "lab price",
     "cpu": "list processors",
-    "disks": "list disks",
     "replay": "trace TRIAL --on DEVICE",
     "validate": "lab validate",
     "selftest": "lab selftest",

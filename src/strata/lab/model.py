@@ -74,8 +74,9 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_account_keys": (_U32, ()),
     "strata_account_name": (ctypes.c_char_p, (_U32,)),
     "strata_parts": (_U32, ()),
+    "strata_serve": (_S64, (_POINTER, _POINTER)),
 }
-"""Result and arguments of each function of ``library.c`` that is used here."""
+"""Result and arguments of each function of ``library.c`` and ``serve.c`` that is used here."""
 
 
 @functools.cache
@@ -242,6 +243,10 @@ class ModelledDisk:
         done = library().strata_disk_replay(self._handle, ctypes.byref(asked.io), waits.ctypes.data)
         return asked.trace(done, "an I/O waits for one that comes after it")
 
+    def serve(self, served: Any) -> int:
+        """Serve it in real time, by ``serve.c``, until the connection ends; 0, or the negative error."""
+        return int(library().strata_serve(self._handle, served))
+
     def join(self, other: ModelledDisk) -> None:
         """Share the limits of the machine with another volume in the network that names the same one."""
         library().strata_disk_join(self._handle, other._handle)
@@ -333,7 +338,7 @@ def _version(compiler: str) -> str:
 
 def _compile(compiler: str, folder: Path, staging: Path) -> dict[str, Any]:
     made = staging / _FILE
-    argv = [compiler, *_FLAGS, "-o", str(made), *(path.name for path in _sources(folder))]
+    argv = [compiler, *_FLAGS, "-o", str(made), *(str(path.relative_to(folder)) for path in _sources(folder))]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())

@@ -15,6 +15,7 @@ from strata.lab.folder import remove_stale, run_root
 from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.runners.leftovers import Journal
+from strata.runners.served import clean_served
 
 
 def clean(
@@ -23,13 +24,13 @@ def clean(
 ) -> None:
     """Remove what killed runs left behind. Results are kept.
 
-    These are mounts, attached devices, attempts without a result, and folders of labs.
+    These are mounts, attached devices, served disks, attempts without a result, and folders of labs.
 
     Examples:
         strata lab clean
         sudo strata lab clean results/quickstart
     """
-    removed = [f"deleted {path}" for path in remove_stale(run_root())]
+    removed = [*(f"deleted {path}" for path in remove_stale(run_root())), *clean_served()]
     for path in results or [each.parent for each in sorted(Path("results").glob("*/study.json"))]:
         removed += _clean_results(path, asked=bool(results))
     if as_json:
