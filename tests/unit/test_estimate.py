@@ -108,6 +108,15 @@ def test_a_workload_of_another_length_has_the_speed_of_a_similar_one(tmp_path: P
     assert found.cells[0].trial_ns > 1000 * NS_PER_S
 
 
+def test_a_window_that_may_end_early_is_expected_to_and_only_the_window(tmp_path: Path) -> None:
+    def trial_s(more: str) -> float:
+        text = f'workload = "load"\npersonality = "varmail"\nwarmup = "100s"\nduration = "900s"\n{more}'
+        study = study_in(tmp_path, f"{TEXT}[workloads.it]\n{text}")
+        return estimate_of(study, {CellKey("ext4", "it"): 1}, []).cells[0].trial_ns / NS_PER_S
+
+    assert trial_s("") - trial_s('until = "5%"\n') == pytest.approx(0.2 * 900)
+
+
 def test_memory_that_no_lab_finds_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "memory_available_bytes", lambda: 1 << 30)
     monkeypatch.setattr(estimates, "lab_jobs", lambda *_: 1)

@@ -13,6 +13,7 @@ from study_texts import mistakes, read
 MAIL = 'workload = "load", personality = "varmail", duration = "600s"'
 OLTP = 'workload = "sysbench-oltp", server = "postgresql", duration = "600s"'
 PG = 'workload = "pgbench", scale = 1, clients = 2, duration = "600s"'
+WINDOW_NS = 600 * NS_PER_S
 FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "600s"'
 
 
@@ -48,12 +49,12 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
 
     two_of_f2fs, checkpoint = 120 * NS_PER_S, 500 * NS_PER_S
     for stack in ("one", "two"):
-        mail = Until(of="load-measure", share=0.02, after_ns=two_of_f2fs)
+        mail = Until(of="load-measure", share=0.02, after_ns=two_of_f2fs, window_ns=WINDOW_NS)
         assert found(stack, "mail") == {"load-measure": mail}
         assert found(stack, "plain") == {}
-        oltp = Until(of="sysbench-load", share=0.01, after_ns=checkpoint)
+        oltp = Until(of="sysbench-load", share=0.01, after_ns=checkpoint, window_ns=WINDOW_NS)
         assert found(stack, "oltp") == {"sysbench-measure": oltp}
-        pg = Until(of="pgbench-telling", share=0.03, after_ns=300 * NS_PER_S)
+        pg = Until(of="pgbench-telling", share=0.03, after_ns=300 * NS_PER_S, window_ns=WINDOW_NS)
         assert found(stack, "pg") == {"pgbench-measure": pg}
         # By themselves they run as long as `alone` says.
         assert {name: (each.of, each.after_ns) for name, each in found(stack, "both").items()} == {

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from strata.errors import StrataError
 from strata.execution.forecast import TrialDuration
 from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
-from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
+from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime, EndsWhenKnown
 from strata.model.study import Study
 from strata.model.study_record import StackRecord, StudyRecord, WorkloadRecord
 from strata.model.trial import CellKey
@@ -60,6 +60,8 @@ _AGED_BYTES_PER_S_ELSE: Final = 200e6
 _CUT_SHARE: Final = 0.75
 _RECOVERY_REAL_S: Final = 3.0
 _PROBE_REAL_S: Final = 10.0
+# Of a window that ends when its result is known: 0.72 at 10 % and 0.87 at 5 %, the mean of 14 cells of 300 s.
+_KNOWN_SHARE: Final = 0.8
 # An estimate, in virtual time, of a data set that is written in sequence.
 _FILLED_BYTES_PER_S: Final = 150_000_000
 
@@ -235,7 +237,8 @@ def _cell(  # noqa: PLR0917
     load = study.workloads[cell.workload]
     streaming = [] if is_read_alike(study, cell.stack) else loads_of(load)
     data_bytes = sum(each.streamed_bytes for each in streaming) / (shared_by or 1)
-    busy_ns = load.duration_ns_min + _AROUND_NS // (shared_by or 1)
+    load_ns = _expected_ns(load)
+    busy_ns = load_ns + _AROUND_NS // (shared_by or 1)
     # A pause takes no real time.
     trial_ns = (
         busy_ns + (_PAUSE_NS if study.phases == "drawn" else 0) + data_bytes / _FILLED_BYTES_PER_S * NS_PER_S
@@ -257,9 +260,15 @@ def _cell(  # noqa: PLR0917
     work_s *= max((each.slowness for each in layers), default=1)
     around_s = (_AROUND_REAL_S + _AROUND_NS / NS_PER_S * per_virtual) / (shared_by or 1)
     filled_s = sum(map(_fill_real_s, streaming)) / (shared_by or 1)
-    window_s = load.duration_ns_min / NS_PER_S * (ratio + per_virtual)
+    window_s = load_ns / NS_PER_S * (ratio + per_virtual)
     real_s = boot_s * boots + around_s + window_s + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
+
+
+def _expected_ns(load: Workload) -> float:
+    """The time that a load's warm-up and window take, if a window that may end early does so as usual."""
+    may_end = any(isinstance(each, EndsWhenKnown) and each.until for each in loads_of(load))
+    return load.duration_ns_min - (load.window_ns * (1 - _KNOWN_SHARE) if may_end else 0)
 
 
 def _fill_real_s(load: Workload) -> float:

@@ -260,7 +260,10 @@ def _known(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
         length = format_duration(run.ending.duration_ns if run.ending else 0)
         detail = f"after {length} " + ("all loads were known" if found.known else "the window was over")
         if look is not None:
-            rate, tail = (each.half_width / each.mean for each in (look.operations, look.latency_ns_p99))
+            rate, tail = (
+                max(each.half_width, each.drift) / each.mean
+                for each in (look.operations, look.latency_ns_p99)
+            )
             detail += (
                 f": by its first {look.intervals} intervals the rate to ±{percent(rate)} and the 99th "
                 f"percentile to ±{percent(tail)}, of ±{percent(asked[found.step])} asked"

@@ -76,7 +76,7 @@ class EndsWhenKnown(Workload):
     def until_known(self, context: WorkloadContext, of: str) -> Until | None:
         """For the step of the measured window; ``of``: see `Until`."""
         share = None if context.window or context.is_cut else self.until
-        return None if share is None else Until(of=of, share=share)
+        return None if share is None else Until(of=of, share=share, window_ns=self.window_ns)
 
 
 class RunsPrograms(ABC):

@@ -170,6 +170,7 @@ class Until(BaseModel):
         of: The step whose error output has its intervals.
         share: The half of the 95 % intervals of its rate and its 99th percentile, as a share of them.
         after_ns: Not earlier after its start.
+        window_ns: What the window lasts at most.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -177,6 +178,7 @@ class Until(BaseModel):
     of: str
     share: float
     after_ns: int = 0
+    window_ns: int = Field(default=0, exclude_if=lambda window_ns: not window_ns)
 
 
 class StartedMachine(BaseModel):

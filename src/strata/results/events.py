@@ -75,6 +75,7 @@ class MeanFigure(BaseModel):
 
     mean: float
     half_width: float
+    drift: float = 0.0
 
 
 class Look(BaseModel):

@@ -181,6 +181,9 @@ pub struct Until {
     pub share: f64,
     /// Not earlier after its start.
     pub after_ns: u64,
+    /// What it lasts at most; 0: not known.
+    #[serde(default)]
+    pub window_ns: u64,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -7,15 +7,21 @@
 //! percentile is the mean of its intervals' (A. F. Seila, Management Science 28, 1982). Batches count as independent if
 //! von Neumann's ratio does not speak of a positive correlation at 10 % (G. S. Fishman: Grouping observations in digital
 //! simulation, Management Science 24, 1978), which a drift would cause, too. To look often finds a lucky moment sooner or
-//! later: there are four looks for each doubling, and two in succession must agree.
+//! later: there are four looks for each doubling, and two in succession must agree. A slow drift hides among the batches,
+//! so the rest of the window must not be able to move its means either: a straight line through the batches, as steep as
+//! 90 % of its uncertainty allows, is carried on to the end of the window.
 
 use serde::Serialize;
 
 const MARK: &str = "strata-interval ";
+/// What an interval lasts.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
 /// The numbers of batches at which is looked, with Student's t at 95 %, both sides.
 const LOOKS: [(usize, f64); 4] = [(20, 2.093), (25, 2.064), (30, 2.045), (35, 2.032)];
 /// The normal distribution's quantile of 90 %.
 const CORRELATED: f64 = 1.282;
+/// Student's t of 90 %, one side, with the fewest batches.
+const STEEPEST: f64 = 1.330;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
@@ -50,24 +56,35 @@ impl Intervals {
 pub struct Figure {
     pub mean: f64,
     pub half_width: f64,
+    /// How far the rest of the window may move it, by a drift that the batches allow.
+    pub drift: f64,
     /// Whether the batches pass for independent ones.
     pub independent: bool,
 }
 
 impl Figure {
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
-    fn of(batches: &[f64], t: f64) -> Self {
+    fn of(batches: &[f64], t: f64, rest: f64) -> Self {
         let count = batches.len() as f64;
         let mean = batches.iter().sum::<f64>() / count;
         let squares: f64 = batches.iter().map(|each| (each - mean).powi(2)).sum();
         let steps: f64 = batches.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
         let correlation = if squares > 0.0 { 1.0 - steps / (2.0 * squares) } else { 0.0 };
         let independent = correlation <= CORRELATED * ((count - 2.0) / (count * count - 1.0)).sqrt();
-        Self { mean, half_width: t * (squares / (count - 1.0) / count).sqrt(), independent }
+        let spread = count * (count * count - 1.0) / 12.0;
+        let slope =
+            batches.iter().zip(0..).fold(0.0, |sum, (each, at)| sum + f64::from(at) * (each - mean)) / spread;
+        let error = ((squares - slope * slope * spread).max(0.0) / (count - 2.0) / spread).sqrt();
+        Self {
+            mean,
+            half_width: t * (squares / (count - 1.0) / count).sqrt(),
+            drift: (slope.abs() + STEEPEST * error) * rest / 2.0,
+            independent,
+        }
     }
 
     fn is_within(&self, share: f64) -> bool {
-        self.independent && self.half_width <= share * self.mean
+        self.independent && self.half_width.max(self.drift) <= share * self.mean
     }
 }
 
@@ -82,10 +99,11 @@ pub struct Look {
 }
 
 impl Look {
-    /// None if a batch without operations has no percentile.
+    /// None if a batch without operations has no percentile. ``whole``: the intervals of the whole window.
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a window")]
-    fn at(intervals: &[Interval], batches: usize, t: f64) -> Option<Self> {
+    fn at(intervals: &[Interval], whole: usize, batches: usize, t: f64) -> Option<Self> {
         let size = intervals.len() / batches;
+        let rest = whole.saturating_sub(intervals.len()) as f64 / size as f64;
         let sums = intervals.chunks_exact(size).map(|batch| {
             let count: u64 = batch.iter().map(|each| each.count).sum();
             let p99: f64 = batch.iter().map(|each| each.count as f64 * each.p99_ns as f64).sum();
@@ -99,8 +117,8 @@ impl Look {
         let p99s: Vec<f64> = p99s.iter().zip(&counts).map(|(sum, count)| sum / count).collect();
         Some(Self {
             intervals: intervals.len(),
-            operations: Figure::of(&rates, t),
-            latency_ns_p99: Figure::of(&p99s, t),
+            operations: Figure::of(&rates, t, rest),
+            latency_ns_p99: Figure::of(&p99s, t, rest),
         })
     }
 
@@ -109,13 +127,13 @@ impl Look {
     }
 }
 
-/// The last look at a window, and whether it and the look before agree that all is known within `share`.
-pub fn look(intervals: &[Interval], share: f64) -> (Option<Look>, bool) {
+/// The last look at a window of `whole` intervals, and whether it and the look before agree that all is known within `share`.
+pub fn look(intervals: &[Interval], whole: usize, share: f64) -> (Option<Look>, bool) {
     let lengths = (0..32).flat_map(|doubled| LOOKS.map(|(batches, t)| (batches << doubled, batches, t)));
     let mut looks =
         lengths.take_while(|(length, ..)| *length <= intervals.len()).collect::<Vec<_>>().into_iter().rev();
     let mut next =
-        || looks.next().and_then(|(length, batches, t)| Look::at(&intervals[..length], batches, t));
+        || looks.next().and_then(|(length, batches, t)| Look::at(&intervals[..length], whole, batches, t));
     let (last, before) = (next(), next());
     let known = [last, before].iter().all(|look| look.is_some_and(|look| look.is_within(share)));
     (last, known)
@@ -148,10 +166,12 @@ mod tests {
     fn a_window_is_known_once_its_interval_is_narrow_enough() {
         // The half width of independent ones is about 2 × 0.05 / √n: within 1 % at a hundred, and twice.
         let rates = counted(600, 0.0, 0.05);
-        let known: Vec<usize> = (1..600).filter(|n| look(&rates[..*n], 0.01).1).collect();
+        let known: Vec<usize> = (1..600).filter(|n| look(&rates[..*n], 0, 0.01).1).collect();
 
         assert!((70..=280).contains(&known[0]), "{known:?}");
-        let (last, _) = look(&rates, 0.01);
+        let of_long = (1..600).find(|n| look(&rates[..*n], 800, 0.01).1).unwrap();
+        assert!(known[0] < of_long, "the rest of a long window may move it more");
+        let (last, _) = look(&rates, 0, 0.01);
         let last = last.unwrap();
         assert_eq!(last.intervals, 560);
         assert!((last.operations.mean - 1000.0).abs() <= last.operations.half_width, "{last:?}");
@@ -159,18 +179,35 @@ mod tests {
 
     #[test]
     fn neighbours_that_resemble_each_other_and_drifts_are_no_independent_batches() {
-        assert!(!(1..600).any(|n| look(&counted(600, 0.98, 0.05)[..n], 0.01).1));
+        assert!(!(1..600).any(|n| look(&counted(600, 0.98, 0.05)[..n], 0, 0.01).1));
         let drifting: Vec<Interval> =
             (0..600).map(|at| Interval { count: 10_000 + at, p99_ns: 1000 }).collect();
-        assert!(!(1..600).any(|n| look(&drifting[..n], 0.01).1));
+        assert!(!(1..600).any(|n| look(&drifting[..n], 0, 0.01).1));
+    }
+
+    #[test]
+    fn a_drift_that_hides_among_the_batches_is_carried_to_the_end_of_the_window() {
+        // 3 % in 600 intervals, below a deviation of 5 %: no neighbours resemble each other.
+        let mut slow = counted(600, 0.0, 0.05);
+        for (each, at) in slow.iter_mut().zip(0..) {
+            each.count += at / 20;
+        }
+        let ends = |whole| (1..600).find(|n| look(&slow[..*n], whole, 0.02).1);
+        let (blind, careful) = (ends(0).unwrap(), ends(600).unwrap());
+        assert!(blind < 150 && careful >= 2 * blind, "{blind} {careful}");
+        let figure = look(&slow[..careful], 600, 0.02).0.unwrap().operations;
+        let mean = slow.iter().map(|each| each.count).sum::<u64>() / 600;
+        #[expect(clippy::cast_precision_loss, reason = "about a thousand")]
+        let off = (figure.mean - mean as f64).abs();
+        assert!(off <= figure.drift.max(figure.half_width), "{figure:?}");
     }
 
     #[test]
     fn few_intervals_and_intervals_without_operations_tell_nothing() {
         let same = [Interval { count: 5, p99_ns: 7 }; 25];
-        assert!(look(&same, 0.01).1 && !look(&same[..24], 0.01).1);
-        assert_eq!(look(&same[..19], 0.01), (None, false));
-        assert_eq!(look(&[Interval { count: 0, p99_ns: 0 }; 25], 0.01), (None, false));
+        assert!(look(&same, 99, 0.01).1 && !look(&same[..24], 99, 0.01).1);
+        assert_eq!(look(&same[..19], 99, 0.01), (None, false));
+        assert_eq!(look(&[Interval { count: 0, p99_ns: 0 }; 25], 99, 0.01), (None, false));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::plan::program::{Step, Template};
 use crate::process::table::identities;
 use crate::report::events::{Event, Outcome};
-use crate::report::precision::{Interval, Look, look};
+use crate::report::precision::{INTERVAL_NS, Interval, Look, look};
 use crate::run::ending::spawn_error;
 use crate::run::execute::Run;
 use crate::run::outcome::{Failure, Halt, Stop};
@@ -195,7 +195,8 @@ impl Run<'_> {
     fn look_at(&self, running: &Running) -> (Option<Look>, bool) {
         let Some(until) = &running.step.until else { return (None, false) };
         let own = self.intervals_of(&running.step).get(running.earlier..).unwrap_or_default();
-        let (last, is_known) = look(own, until.share);
+        let whole = usize::try_from(until.window_ns / INTERVAL_NS).unwrap_or(usize::MAX);
+        let (last, is_known) = look(own, whole, until.share);
         let began_ns = running.limit_at_ns.saturating_sub(running.step.program.time_limit_ns);
         (last, is_known && clock::monotonic_ns() >= began_ns.saturating_add(until.after_ns))
     }
