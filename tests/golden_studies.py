@@ -45,6 +45,7 @@ _LAYERS: Final = {
         '{ layer = "zpool" }, { layer = "zfs", recordsize = "16KiB", compression = "zstd-3", atime = false, '
         'sync = "always", properties = { redundant_metadata = "most" } }',
     ),
+    "layer-zfs-encrypted": (1, '{ layer = "zpool" }, { layer = "zfs", encryption = true }'),
     "layer-zvol-sparse-ext4": (
         1,
         '{ layer = "zpool" }, { layer = "zvol", size = "1TiB", volblocksize = "8KiB", sparse = true }, '
@@ -183,6 +184,8 @@ _LAYERS: Final = {
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "vm", emulator = "qemu", cache = "unsafe" }, '
         '{ layer = "xfs" }',
     ),
+    "layer-vm-iothread": (1, '{ layer = "vm", iothread = true }, { layer = "xfs" }'),
+    "layer-vm-qemu-iothread": (1, '{ layer = "vm", emulator = "qemu", iothread = true }, { layer = "xfs" }'),
     "layer-vm-writethrough": (
         1,
         '{ layer = "vm", memory = "128MiB", cache = "writethrough", aio = "io_uring" }, { layer = "xfs" }',

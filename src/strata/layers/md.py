@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, W
 
 from strata.devices.structure import Structure
 from strata.diagnostics.names import Diagnostic
-from strata.layers.options import power_of_two, spare_diagnostics
+from strata.layers.options import ReadAhead, power_of_two, spare_diagnostics
 from strata.model.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Rate, Size, describe_size
@@ -153,17 +153,21 @@ class Md(Layer):
         None, alias="sync_speed_max", examples=["200MB/s"], exclude_if=lambda value: value is None
     )
     """What a synchronisation takes at most; default: 200000 KiB/s"""
+    read_ahead_kb: ReadAhead = None
+    """The most that is read ahead of a sequential reader, in KiB; default: two stripes, at least that of the
+    disks"""
 
     @property
     def _knobs(self) -> dict[str, str | int]:
-        """The stated settings of the array, by the names of their files in /sys."""
+        """The stated settings of the array, by the names of their files in its folder in /sys."""
         speeds = {
-            "sync_speed_min": self.sync_speed_min_bytes_per_s,
-            "sync_speed_max": self.sync_speed_max_bytes_per_s,
+            "md/sync_speed_min": self.sync_speed_min_bytes_per_s,
+            "md/sync_speed_max": self.sync_speed_max_bytes_per_s,
         }
         stated = {
-            "journal_mode": self.journal_mode,
-            "stripe_cache_size": self.stripe_cache_size,
+            "md/journal_mode": self.journal_mode,
+            "md/stripe_cache_size": self.stripe_cache_size,
+            "queue/read_ahead_kb": self.read_ahead_kb,
             **{name: rate and rate >> 10 for name, rate in speeds.items()},  # in KiB/s
         }
         return {name: value for name, value in stated.items() if value is not None}
@@ -357,8 +361,9 @@ class Md(Layer):
             return []
         node = f"{context.prefix or context.name}-node"
         steps = [context.step("node", *self._find_node(context), cwd=context.cwd, binds=node)]
-        for name, value in self._knobs.items():
-            title, path = f"Set {name} of the array to {value}", f"/sys/block/${{{node}}}/md/{name}"
+        for file, value in self._knobs.items():
+            name = file.partition("/")[2]
+            title, path = f"Set {name} of the array to {value}", f"/sys/block/${{{node}}}/{file}"
             step_id, line = name.replace("_", "-"), f"{value}\n"
             steps.append(context.step(step_id, title, "tee", path, stdin=line, cwd=context.cwd))
         return steps

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, StrictInt
 
 from strata.devices.structure import Structure
 from strata.diagnostics.names import Diagnostic
@@ -37,6 +37,12 @@ MOUNT: Final = flags(
     "lazytime nolazytime iversion noiversion nodev noexec nosuid nosymfollow defaults"
 )
 """The options of mount(8) that every filesystem takes."""
+
+ReadAhead = Annotated[
+    Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None,
+    Field(examples=[4096], exclude_if=lambda value: value is None),
+]
+"""The most that a layer's device reads ahead, in KiB; None for its own default."""
 
 
 def power_of_two(least_bytes: int, most_bytes: int | None = None) -> AfterValidator:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from string import ascii_lowercase
 from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from strata.diagnostics.names import Diagnostic
 from strata.layers.image import MACHINE_DISK, ImageFile
@@ -115,6 +115,9 @@ def _start_step(
     )
 
 
+_IO_THREAD: Final = "iothread,id=io"
+
+
 def _disk_argv(vm: Vm, context: LayerContext, *monitor: str) -> list[str]:
     """Options of QEMU or its storage daemon for the block node ``disk``: the device or image file below.
 
@@ -144,6 +147,9 @@ def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
         "logical-block-size": context.provided.sector_bytes,
     }
     served = _disk_argv(vm, context, "--monitor", "chardev=monitor")
+    if vm.iothread:
+        served = ["--object", _IO_THREAD, *served]
+        writing["iothread"] = "io"
     exports = [_export(MACHINE_DISK, folder, writing)]
     # The root comes last: its socket says that all are there.
     for name, file in reversed(_read_only(context).items()):
@@ -246,10 +252,12 @@ def _qemu_disk_argv(vm: Vm, context: LayerContext) -> list[str]:
     if (size := context.provided.sector_bytes) != SECTOR_BYTES:
         options += f",logical_block_size={size},physical_block_size={size}"
     queues = vm.queues or vm.cpus
-    device = ["-device", f"virtio-blk-pci,num-queues={queues},{options}"]
+    thread, served_by = (["-object", _IO_THREAD], ",iothread=io") if vm.iothread else ([], "")
+    device = ["-device", f"virtio-blk-pci,num-queues={queues},{options}{served_by}"]
     if vm.bus == "virtio-scsi":
-        device = ["-device", f"virtio-scsi-pci,num_queues={queues}", "-device", f"scsi-hd,{options}"]
-    return [*_disk_argv(vm, context, "-mon", "chardev=monitor,mode=control"), *device]
+        bus = f"virtio-scsi-pci,num_queues={queues}{served_by}"
+        device = ["-device", bus, "-device", f"scsi-hd,{options}"]
+    return [*thread, *_disk_argv(vm, context, "-mon", "chardev=monitor,mode=control"), *device]
 
 
 class Vm(MemoryLimited):
@@ -289,6 +297,8 @@ class Vm(MemoryLimited):
     """Processors of the machine. With `uml` it has one, and trials with more are skipped"""
     queues: int | None = Field(None, ge=1, le=_CPUS_MAX, examples=[1])
     """Request queues of the virtual disk; default: one for each processor, which is as many as Linux uses"""
+    iothread: StrictBool = Field(False, examples=[True], exclude_if=lambda value: not value)
+    """Whether a thread of its own serves the disk, instead of QEMU's main one"""
 
     def needs(self) -> Prerequisites:
         if self._is_qemu:

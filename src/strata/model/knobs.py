@@ -103,7 +103,7 @@ class QueueKnobs(_Knobs):
     most; without one as many as the drive takes"""
     read_ahead_kb: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = Field(None, examples=[4096])
     """The most that is read ahead of a sequential reader, in KiB; default: 128; 4096 by tuned's
-    throughput-performance. A layer that joins disks has a setting of its own"""
+    throughput-performance. Of `md` and `lvm` it is a key"""
     rotational: StrictBool | None = Field(None, examples=[False])
     """Whether the kernel takes it for a disk that turns, which btrfs and schedulers ask; default: as it is"""
     wbt_lat_usec: Annotated[StrictInt, Field(ge=0, le=10_000_000)] | None = Field(None, examples=[0])

@@ -70,8 +70,11 @@ owners='ALTER [A-Z ]+ .* OWNER TO .*|ALTER DEFAULT PRIVILEGES .*|(GRANT|REVOKE) 
 sed -E -e '/^COPY .* FROM stdin;$/,/^\\\.$/b' -e "/^($owners);\$/d" "$1" > "$1.sql"
 """
 
+# Settings that initdb makes the cluster with, and that a running server only shows.
+_OF_CLUSTER: Final = {"data_checksums": "--data-checksums"}
+
 SETTINGS: Final[Forms] = {
-    **dict.fromkeys(_SWITCHES.split(), _SWITCH),
+    **dict.fromkeys((*_SWITCHES.split(), *_OF_CLUSTER), _SWITCH),
     **dict.fromkeys(_AMOUNTS.split(), _AMOUNT),
     "compute_query_id": one_of("0", "1", "on", "off", "auto", "regress"),
     "constraint_exclusion": one_of("0", "1", "on", "off", "partition"),
@@ -199,15 +202,18 @@ class PostgresqlServer(DatabaseServer):
             "Create the database cluster",
             *("initdb", f"--pgdata={self._data}", f"--username={_SUPERUSER}", "--auth=trust"),
             *("--no-locale", "--encoding=UTF8", "--no-instructions"),
+            *(option for name, option in _OF_CLUSTER.items() if self._set(name) not in OFF),
             *([f"--waldir={self.log_folder}"] if self.log_folder else []),
             time_limit_ns=2 * START_LIMIT_NS,
         )
 
+    def _set(self, name: str) -> str:
+        return setting_text(self.settings.get(name, False), true="true", false="false")
+
     def _server(self) -> Step:
         settings = {**_OWN_SETTINGS, "unix_socket_directories": self.private_folder}
         settings["max_connections"] = str(self.connections)
-        for name, value in self.settings.items():
-            settings[name] = setting_text(value, true="true", false="false")
+        settings |= {name: self._set(name) for name in self.settings if name not in _OF_CLUSTER}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return self.service(
             "postgres",

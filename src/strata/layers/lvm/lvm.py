@@ -21,7 +21,7 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.layers.md import MD_LOG
-from strata.layers.options import power_of_two, spare_diagnostics
+from strata.layers.options import ReadAhead, power_of_two, spare_diagnostics
 from strata.model.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.model.step import Prerequisites, Step
 from strata.units import Size, describe_size
@@ -82,6 +82,9 @@ class Lvm(LvmLayer):
         None, alias="snapshot_chunk", examples=["64KiB"]
     )
     """What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB"""
+    read_ahead_kb: ReadAhead = None
+    """The most that is read ahead of a sequential reader, in KiB; default: LVM's auto, which is two stripes
+    or that of the disks"""
     spares: list[StrictStr] = Field([], examples=[["disk4"]])
     """Devices of the study that hold nothing until they replace a lost one: of raid1, raid10, raid5, raid6"""
 
@@ -266,6 +269,8 @@ class Lvm(LvmLayer):
             words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
         if self.is_raid and not self._waits:
             words.append("--nosync")
+        if self.read_ahead_kb is not None:
+            words += ["--readahead", str(2 * self.read_ahead_kb) if self.read_ahead_kb else "none"]  # sectors
         return words
 
     def capable(self) -> Self:

@@ -60,6 +60,12 @@ _Dedup = Literal["off", "on", "verify", "sha256", "sha256,verify", "sha512", "sh
 _NewDedup = Literal["skein", "skein,verify", "edonr,verify", "blake3", "blake3,verify"]
 Dedup = Annotated[Literal[_Dedup, _NewDedup], BeforeValidator(_read_on_off)]
 Cached = Literal["all", "metadata", "none"]
+Encryption = Annotated[
+    Literal[
+        "off", "on", "aes-128-ccm", "aes-192-ccm", "aes-256-ccm", "aes-128-gcm", "aes-192-gcm", "aes-256-gcm"
+    ],
+    BeforeValidator(_read_on_off),
+]
 
 
 def property_text(value: object) -> str:
@@ -115,6 +121,9 @@ class Dataset(Layer):
     """What is cached in memory, in the ARC; default: all"""
     secondarycache: Cached | None = Field(None, examples=["none"])
     """What is cached on the pool's cache devices (L2ARC); default: all"""
+    encryption: Encryption | None = Field(None, examples=["on"], exclude_if=lambda value: value is None)
+    """ZFS's own encryption of data and most metadata; on is aes-256-gcm; default: off. Its key derives from
+    the trial's seed"""
     properties: dict[str, PropertyValue] = Field({}, examples=['{ redundant_metadata = "most" }'])
     """Further properties of zfsprops(7)"""
 
@@ -137,6 +146,27 @@ class Dataset(Layer):
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
         """Its name in the pool, with the suffix of a derived one; a tenant's own is within it."""
         return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.encryption not in (None, "off")
+
+    def make_step(self, context: LayerContext, title: str, *options: str) -> Step:
+        """The step that makes the dataset itself. What is within it, or cloned from it, inherits its key."""
+        if not self.is_encrypted:
+            return self.create_step(context, "make", title, *options)
+        encrypted = ("-o", f"encryption={self.encryption}", "-o", "keyformat=hex", "-o", "keylocation=prompt")
+        return self.create_step(context, "make", title, *encrypted, *options, stdin=self._key(context))
+
+    def unlocked(self, context: LayerContext) -> list[Step]:
+        """The step that gives an imported pool the key again, if the dataset is encrypted."""
+        if not self.is_encrypted:
+            return []
+        words, title = ("zfs", "load-key", self.dataset(context)), f"Load the key of {context.name}"
+        return [context.step("load-key", title, *words, stdin=self._key(context), cwd=context.cwd)]
+
+    def _key(self, context: LayerContext) -> str:
+        return "".join(context.derived_uuid(f"key{part}").hex for part in ("", "-2"))
 
     def create_step(
         self, context: LayerContext, name: str, title: str, *options: str, suffix: str = "", **fields: Any
@@ -245,8 +275,8 @@ class Zfs(Dataset):
         return context.mount
 
     def build(self, context: LayerContext) -> list[Step]:
-        make = self.create_step(context, "make", "Make the filesystem in the pool", *_LEGACY)
-        return [make, *self.assemble(context)]
+        make = self.make_step(context, "Make the filesystem in the pool", *_LEGACY)
+        return [make, self._mounted(context, "mount", "", context.mount)]
 
     def share(self, context: LayerContext) -> Share | None:
         """A filesystem within it, with the same properties."""
@@ -256,7 +286,7 @@ class Zfs(Dataset):
         return Share([make, mounted], mount, context.fair(self.provided(context.provided)))
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return [self._mounted(context, "mount", "", context.mount)]
+        return [*self.unlocked(context), self._mounted(context, "mount", "", context.mount)]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         # A clone inherits from the pool, not from its origin.
@@ -359,11 +389,11 @@ class Zvol(Dataset):
     def build(self, context: LayerContext) -> list[Step]:
         size = str(self.usable_bytes(context.provided.capacities_bytes))
         sparse = ("-s",) if self.sparse else ()
-        make = self.create_step(context, "make", "Make the volume in the pool", *sparse, "-V", size)
-        return [make, *self.assemble(context)]
+        make = self.make_step(context, "Make the volume in the pool", *sparse, "-V", size)
+        return [make, self._awaited(context, "")]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return [self._awaited(context, "")]
+        return [*self.unlocked(context), self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         # Of the origin's properties a clone has only the block size.
