@@ -113,11 +113,12 @@ def run_study(
             run = TrialRun(folder.store, display, stop, retries, fresh)
             pool = pool_of(jobs, runner, folder, display, lab_bytes(schedule.study))
             schedule = _run_rounds(schedule, rounds, run, pool)
+        carried_out = run.done
         return RunSummary(
             kept=schedule.kept,
             valid=tuple(run.valid),
             invalid=run.invalid,
-            unrun=tuple(each.key for each in schedule.to_run if each.key not in run.done),
+            unrun=tuple(each.key for each in schedule.to_run if each.key not in carried_out),
             skipped=schedule.skipped,
             signal_number=stop.signal_number,
             duration_s=time.monotonic() - started_s,
