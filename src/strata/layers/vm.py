@@ -141,7 +141,7 @@ def _disk_argv(vm: Vm, context: LayerContext, *monitor: str) -> list[str]:
 
 def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
     folder = _folder(context)
-    writing = {
+    writing: dict[str, object] = {
         "writable": True,
         "writethrough": vm.writes_through,
         "logical-block-size": context.provided.sector_bytes,
