@@ -15,10 +15,12 @@ from command_line import refusal, shown, shown_json
 from strata.actions.ask import question, stack_to_build
 from strata.actions.new_study import StudyUse
 from strata.advice.advise import advise
+from strata.advice.uses import bundled_uses
 from strata.errors import LabError
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
+from strata.plan.compile import skipped
 from strata.reading.load import load_study
 
 HOME = ("new", "study", "home", "--use", "home-server")
@@ -66,11 +68,6 @@ def test_answers_that_make_no_study_are_refused_by_their_options_and_leave_no_fi
         ),
         ("--use four-guests --data 4TiB", ["--data: 4 TiB do not fit", "with 2 copies of everything"]),
         ("--use home-server --memory 64MiB", ["--memory: 64MiB is too little", "at least 512MiB"]),
-        # That the parts of four guests are too small is known to the study alone.
-        (
-            "--use four-guests --memory 512MiB --data 800GiB",
-            ["the study that these answers make", "--data: "],
-        ),
         ("--use database-nvme --must disk-loss", ["no stack on one disk survives the loss of any disk"]),
         ("--use home-server --price 180", ["a price has a currency"]),
         ("--use home-server --price 180EUR --price 60EUR --price 1EUR", ["3 prices for 2 disks"]),
@@ -220,3 +217,71 @@ def test_the_commands_are_for_the_users_machine_and_leave_the_users_shell_alone(
     said = "\n".join(build_commands(load_study(file, catalogue()), "zfs-ssd-log"))
     assert "# sizes of memory are those of 512MiB: give them the same share of your machine's" in said
     assert f"zfs_arc_max <<< {256 << 20}" in said
+
+
+def test_an_ssd_beside_mirrored_disks_is_tried_as_log_cache_and_special_device(folder: Path) -> None:
+    for ssds in (1, 2):
+        disks = ["generic-nearline-hdd"] * 2 + ["generic-sata-ssd"] * ssds
+        named = [word for disk in disks for word in ("--disk", disk)]
+        shown("new", "study", f"with-{ssds}", "--use", "home-server", *named, "--data", "1TiB")
+        study = load_study(folder / f"with-{ssds}.toml", catalogue())
+        assert {"zfs-l2arc", "zfs-and-ssd", "bcache-ext4", "dm-cache-ext4", "dm-writecache-ext4"} <= {
+            *study.stacks
+        }
+        assert not skipped(study)
+        cache = study.devices["disk2"]
+        assert cache.capacity_bytes / cache.device.capacity_bytes == pytest.approx(1 / 64, rel=0.2)
+        lone = [
+            name
+            for name, each in study.stacks.items()
+            if any(layer.sole_copies() for layer in each.every_layer)
+        ]
+        assert ("zfs-and-ssd" in lone) is (ssds == 1), "two SSDs are mirrors"
+        use = bundled_uses(catalogue())["home-server"]
+        keys = [each.model_dump(mode="json") for each in study.workloads.values()]
+        assert all(any(fit.fits(each) for fit in weight.fits for each in keys) for weight in use.weights)
+
+
+def test_the_commands_refuse_disks_in_use_and_make_the_stack_come_up_at_boot(folder: Path) -> None:
+    named = [
+        word
+        for disk in ("generic-nearline-hdd", "generic-nearline-hdd", "generic-sata-ssd")
+        for word in ("--disk", disk)
+    ]
+    study = made(*named)
+    for stack in study.stacks:
+        commands = build_commands(study, stack)
+        script = "\n".join(commands)
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), stack
+        assert any(line.startswith("for disk in") for line in commands[:6])
+        fstab = [line for line in commands if line.endswith(">> /etc/fstab")]
+        assert len(fstab) == sum(line.startswith("mount ") for line in commands), stack
+        assert not [line for line in commands if "is not repeated" in line], stack
+        at_boot = "\n".join(commands[commands.index(fstab[0]) :])
+        assert ("systemctl enable zfs-import-cache" in script) is ("zpool create" in script)
+        assert ("/etc/mdadm/mdadm.conf" in script) is ("mdadm --create" in script)
+        assert ("zfs_arc_max" in at_boot or "zfs_arc_max" in script.split("systemd/system")[0]) is (
+            "zfs_arc_max" in script
+        )
+    run = "\n".join(
+        each.replace("/dev/disk/by-id/CHOOSE", "/dev/null") for each in build_commands(study, "mirror-ext4")
+    )
+    done = subprocess.run(["bash"], input=run + "\necho on", capture_output=True, text=True, check=False)
+    assert "/dev/null is no disk, or is in use" in done.stderr
+    assert done.stdout == "on\n", "nothing was made, and the shell goes on"
+
+
+def test_an_undecided_answer_names_its_next_step_and_takes_it_within_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacities = {"ext4": 3000.0, "xfs": 2950.0, "btrfs-nocow": 700.0, "zfs": 800.0}
+    runner = capacity_runner(capacities, {seed: 1 + (seed % 3 - 1) * 0.1 for seed in range(1, 30)})
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: runner)
+    words = ("ask", "orders", "--use", "database-nvme", "--seeds", "3", "--jobs", "1", "--sensitivity", "0s")
+    again = ("ask", "orders", "--jobs", "1", "--sensitivity", "0s")
+    assert shown_json(*words)["next"]["seeds"] == 6
+    assert "Next: strata ask orders --seeds 6: 6 seeds of every stack take about" in shown(*again)
+    assert len(load_study(folder / "orders.toml", catalogue()).seeds) == 3
+    assert shown_json(*again, "--more", "30h")["next"] is None, "twice as many decide"
+    assert len(load_study(folder / "orders.toml", catalogue()).seeds) == 6

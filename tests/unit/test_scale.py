@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, fake_runner
 
-from command_line import shown
+from command_line import refusal, shown
+from strata.model.study import FULL
 from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, trials
 from strata.reading.load import load_study
 from strata.results.declared import declared_study
 from strata.results.store import ResultsFolder
@@ -68,3 +70,32 @@ def test_results_of_a_share_know_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert declared_study(snapshot).scale == 0.5
     assert declared_study(snapshot, full=True).scale == 1
     shown("claims", place, "--scale", "50%", exit_code=2)  # they have their scale
+
+
+def test_at_full_size_a_study_has_the_machines_memory_data_and_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    disks = [word for name in ("generic-nearline-hdd",) * 2 for word in ("--disk", name)]
+    for data, share in (("64GiB", 1 / 16), ("1TiB", 1 / 64)):  # the latter beyond 32 memories
+        file = tmp_path / f"home-{data.lower()}.toml"
+        answers = ("--use", "home-server", *disks, "--memory", "8GiB", "--data", data)
+        shown("new", "study", file.stem, *answers)
+        said = shown("check", file)
+        small, full = (load_study(file, catalogue(), scale=scale) for scale in (1.0, FULL))
+        assert (full.name, full.memory_bytes) == (f"{small.name}-full", 8 << 30)
+        assert small.data_ratio == pytest.approx(1 / share, rel=0.001)
+        part_bytes, data_bytes = (each.workloads["files"].data_bytes or 0 for each in (small, full))
+        assert data_bytes == pytest.approx(part_bytes / share, rel=0.01)
+        assert full.workloads["files"].window_ns == small.workloads["files"].window_ns
+        assert full.stacks["zfs"].layers[0].kernel_memory_bytes() == 4 << 30
+        assert full.devices["disk0"].capacity_bytes >= 4 * data_bytes
+        assert "dirty limit: bursts of writes above 102 MiB wait here, above 1.6 GiB there" in said
+        assert ("caches hold less of them" in said) is (data == "1TiB")
+        assert len(trials(full)) == len(trials(small))
+        compile_trial(full, "zfs", "files", 1)
+    shown("run", file, "--full", "--scale", "10%", exit_code=2)
+    (tmp_path / "s.toml").write_text(SOUND)
+    assert "write your machine's memory as machine_memory" in str(
+        refusal("check", tmp_path / "s.toml", "--full")
+    )

@@ -115,7 +115,7 @@ def test_a_mirror_synchronises_disks_that_hold_anything(tmp_path: Path) -> None:
     commands = build_commands(study, "mirror")
 
     assert commands[0].startswith("( set -e"), "an error ends these commands, not the shell"
-    assert commands[1].startswith("disk0=/dev/disk/by-id/CHOOSE  # Western Digital RE4")
+    assert commands[1].startswith("disk0='/dev/disk/by-id/CHOOSE'  # Western Digital RE4")
     assert [line for line in commands if line.startswith("mdadm --create")] == [
         'mdadm --create "/dev/md/${stack}_md" --metadata=1.2 --run "--name=${stack}_md" --level=1 '
         '--bitmap=internal --raid-devices=2 "${disk0}" "${disk1}"'

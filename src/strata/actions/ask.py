@@ -191,6 +191,25 @@ def answer(study: Study, folder: ResultsFolder) -> AskedChoice:
     return AskedChoice(results, advice, facts_of(study, capabilities), stack, commands)
 
 
+@dataclass(frozen=True)
+class Next:
+    """The seeds to measure next, since those so far do not decide, and the real time of the added trials."""
+
+    seeds: int
+    real_s: float
+
+
+def next_step(study: Study, chosen: AskedChoice, jobs: Labs = None) -> Next | None:
+    """What would settle an undecided answer: as many seeds as it may take, twice as many as now at the most.
+
+    None: more seeds are not what it lacks.
+    """
+    wanted = next((each.seeds for each in chosen.advice.settling if each.seeds), 0)
+    seeds = _extended(study.seeds, min(wanted, 2 * len(study.seeds)))
+    added = tuple(each for each in seeds if each not in study.seeds)
+    return Next(len(seeds), expected(replace(study, seeds=added), jobs).real_s) if added else None
+
+
 def stack_to_build(advice: Advice) -> str | None:
     """The stack to build: the choice, the first of those in front, or the only one that is fit."""
     if advice.leaders:

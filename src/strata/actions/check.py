@@ -27,6 +27,7 @@ from strata.printable import in_json
 from strata.reading.claims import SUFFIX
 from strata.reading.load import load_study
 from strata.rules.direct_io import direct_io_warnings
+from strata.rules.full_size import smaller
 from strata.rules.redundancy import stack_warnings
 from strata.rules.untouched import exhausted_warnings, untouched_warnings
 from strata.runners.kernel import lab_only
@@ -63,6 +64,12 @@ class CheckedStudy:
                     for text in load.remarks(on):
                         found.setdefault(text, {})[whose] = None
         return {text: [*names] for text, names in found.items()}
+
+    @property
+    @in_json
+    def smaller(self) -> list[str]:
+        """What is smaller than on the machine that the study is for, and what that changes."""
+        return list(smaller(self.study))
 
     @property
     @in_json

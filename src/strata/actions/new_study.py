@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +24,7 @@ from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.rules.redundancy import losses_survived
 from strata.toml import toml_value
-from strata.units import GIB, MIB, describe_size, format_size, parse_size
+from strata.units import GIB, MIB, describe_size, format_share, format_size, parse_size
 from strata.words import counted, listed
 
 THIS_MACHINE: Final = "this-machine"
@@ -32,7 +32,11 @@ THIS_MACHINE: Final = "this-machine"
 
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
 _FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average
+_THUMBNAIL_BYTES: Final = 16 * 1024  # of the personality `webserver`, on average
 _CAPACITY_BYTES_MIN: Final = 16 * GIB
+_CACHE_BYTES_MIN: Final = 8 * GIB  # a log of 4 GiB, and room beside it
+_TIMES_MEMORY_MAX: Final = 32
+"""The most data in the lab, in memories: caches then hold 3 % of them, and less would change little."""
 SEEDS: Final = 6
 _MEMORY_BYTES_MIN: Final = 512 * MIB  # an eighth of it is the least that a guest and ZFS's cache can have
 _DATA_BYTES_MIN: Final = 64 * MIB
@@ -186,6 +190,8 @@ def _largest_bytes(model: str) -> int:
 
 def _refuse_too_much(template: Template, models: Sequence[str], data_bytes: int) -> None:
     """Refuse data that the machine's own disks cannot hold."""
+    serving = _serving(models)
+    models = [each for name, each in zip(_names(models), models, strict=True) if name not in serving]
     holds_bytes = sum(map(_largest_bytes, models)) // template.copies
     if data_bytes > holds_bytes:
         copies = f" with {template.copies} copies of everything" if template.copies > 1 else ""
@@ -285,22 +291,41 @@ def _names(models: Sequence[str]) -> list[str]:
     return [f"disk{number}" for number in range(len(models))]
 
 
+def _serving(models: Sequence[str]) -> list[str]:
+    """The disks beside two or more rotating ones: they serve them rather than being some of them."""
+    solid = [name for name, model in zip(_names(models), models, strict=True) if not _rotates(model)]
+    return solid if len(models) - len(solid) > 1 else []
+
+
+def _rotates(model: str) -> bool:
+    return find_device(model).kind == "rotating"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
 def _values(template: Template, models: list[str], memory_bytes: int, data_bytes: int) -> dict[str, object]:
     """The template's values: the lab has less memory than the machine, and as much less data."""
     lab_bytes = min(memory_bytes, template.lab_memory_bytes)
-    disks = dict(zip(_names(models), models, strict=True))
-    rotating = [name for name, model in disks.items() if find_device(model).kind == "rotating"]
-    quoted = (f'"{name}"' for name in rotating)
-    # One drive that is not like two or more others serves them rather than being one of them.
-    ssd = next(iter(disks.keys() - rotating), "") if len(disks) - len(rotating) == 1 < len(rotating) else ""
-    lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
-    smallest_bytes = min(map(_largest_bytes, models))
+    disks, ssds = dict(zip(_names(models), models, strict=True)), _serving(models)
+    members = [name for name in disks if name not in ssds]
+    lab_data_bytes = min(data_bytes * lab_bytes // memory_bytes, _TIMES_MEMORY_MAX * lab_bytes)
+    lab_data_bytes = max(_SCALE_BYTES, lab_data_bytes) // MIB * MIB
+    share = lab_data_bytes / data_bytes
+    smallest_bytes = min(_largest_bytes(disks[name]) for name in members)
+    used_bytes = dict.fromkeys(disks, min(smallest_bytes, _volume(8 * lab_data_bytes)))
+    for name in ssds:  # a cache is as large beside the data as the user's
+        own_bytes = _largest_bytes(disks[name])
+        used_bytes[name] = min(own_bytes, max(_CACHE_BYTES_MIN, int(own_bytes * share) // GIB * GIB))
     return {
         "question": template.question,
         "disks": disks,
-        "ssd": ssd,
-        "members": f"devices = [{', '.join(quoted)}]\n" if ssd else "",
-        "capacity": describe_size(min(smallest_bytes, _volume(8 * lab_data_bytes))),
+        "ssds": ssds,
+        "quoted_ssds": _quoted(ssds),
+        "members": f"devices = [{_quoted(members)}]\n" if ssds else "",
+        "capacity": {name: describe_size(each) for name, each in used_bytes.items()},
+        "data_share": "" if share >= lab_bytes / memory_bytes else format_share(share),
         # A volume whose rate follows from its size is not scaled.
         "sold_by_size": {
             name: describe_size(_volume(template.copies * data_bytes // len(disks)))
@@ -318,6 +343,7 @@ def _values(template: Template, models: list[str], memory_bytes: int, data_bytes
         "scale": max(1, lab_data_bytes // _SCALE_BYTES),
         "small_scale": max(1, lab_data_bytes // 16 // _SCALE_BYTES),
         "files": max(1000, lab_data_bytes // _FILE_BYTES),
+        "thumbnails": max(1000, lab_data_bytes // 8 // _THUMBNAIL_BYTES),
         "quarter_scale": max(1, lab_data_bytes // 4 // _SCALE_BYTES),
         "quarter_files": max(1000, lab_data_bytes // 4 // _FILE_BYTES),
     }

@@ -146,12 +146,17 @@ class Worse:
 
 @dataclass(frozen=True)
 class Settling:
-    """A step that would make the advice surer, with its addition to the study file and its commands."""
+    """A step that would make the advice surer, with its addition to the study file and its commands.
+
+    Attributes:
+        seeds: The number of seeds to measure; 0: it is another step.
+    """
 
     kind: Literal["workload", "seeds", "weights", "trials", "stacks", "capabilities"]
     text: str
     toml: str = ""
     commands: tuple[str, ...] = ()
+    seeds: int = 0
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ def _seeds(
         commands=(command,)
         if everything
         else tuple(f"{command} --trial '{stack}.{within}*'" for stack in stacks),
+        seeds=wanted,
     )
 
 

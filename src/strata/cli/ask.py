@@ -29,6 +29,8 @@ from strata.report.document import Document
 from strata.report.findings import sensitivity_sentences
 from strata.report.stack_facts import facts_table
 from strata.report.table import terminal
+from strata.results.store import ResultsFolder
+from strata.rules.full_size import smaller
 from strata.runners.base import Cancelled
 from strata.toml import toml_value
 from strata.units import NS_PER_S, format_duration, format_size
@@ -38,6 +40,9 @@ from strata.working import working
 SEEDS_MAX: Final = 100
 _SENSITIVITY: Final = "3m"
 _SENSITIVITY_LONG: Final = "20m"
+
+
+_More = Annotated[str, option("Real time for more seeds while it is undecided.", "--more", "TIME")]
 
 
 def ask(  # noqa: PLR0917  typer makes options of them
@@ -64,6 +69,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
     sensitivity: Annotated[
         str, option("Real time to look for what would change the answer.", "--sensitivity", "TIME")
     ] = _SENSITIVITY,
+    more: _More = "0s",
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,25 +78,25 @@ def ask(  # noqa: PLR0917  typer makes options of them
     It writes a study (`strata new study` does only this), answers from the atlas, the records of common
     stacks that come with Strata (--quick stops there), says how long the study will take, runs it in the lab,
     probes what the stacks must survive, and answers in half a page: the choice, by how much and how sure,
-    what it gives up and costs, and what would change it (see `strata sensitivity`). It shows the commands
-    that build the choice and does not run them. Without --use it asks, on a terminal, for what no option
-    says. After an interruption, or when you have changed the file, `strata ask NAME` goes on. The file keeps
-    what was asked (its keys `use` and `must`), and every view of the results begins with the answer; asked
-    again with other --use, --must or --seeds it changes the file. --must takes durable and the probes of
-    `strata capabilities`.
+    what it gives up and costs, and what would change it (see `strata sensitivity`). Undecided, it says the
+    next step and its time, which --more allows it. It shows the commands that build the choice, and does not
+    run them. Without --use it asks, on a terminal, for what no option says. `strata ask NAME` goes on after
+    an interruption, or a change of the file, which keeps what was asked (`use` and `must`): every view of the
+    results begins with the answer, and other --use, --must or --seeds change it. --must takes durable and the
+    probes of `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
         strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
-        strata ask orders --seeds 12    # goes on with six seeds more
+        strata ask orders --more 4h    # goes on with more seeds until it is decided
         strata ask wiki --use database-nvme --disk samsung-970-pro-1tb --quick
     """
-    budget_s = seconds_of(sensitivity, "--sensitivity")
+    budgets_s = seconds_of(sensitivity, "--sensitivity"), seconds_of(more, "--more")
     file, answers = Path(f"{name}.toml"), Answers(disk, price, memory, data)
-    if not file.exists():
-        use, answers = answered_by_person(use, answers)
-    else:
+    if file.exists():
         notes().print(f"Going on with {file}", markup=False)
+    else:
+        use, answers = answered_by_person(use, answers)
     asked = asking.question(name, use, answers, seeds, asked_musts(must or []))
     if asked.written is not None:
         say_written(asked.written)
@@ -99,7 +105,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
     with working(f"strata ask {name}"):
         known = _from_atlas(asked.study, quick=quick, as_json=as_json)
         if not quick:
-            _answer(asked.study, file, budget_s, jobs, known, as_json=as_json)
+            _answer(asked.study, file, budgets_s, jobs, known, as_json=as_json)
 
 
 def _from_atlas(study: Study, *, quick: bool, as_json: bool) -> AtlasAnswer | None:
@@ -115,12 +121,14 @@ def _from_atlas(study: Study, *, quick: bool, as_json: bool) -> AtlasAnswer | No
 
 
 def say_written(written: NewStudy) -> None:
-    """Print the models that stand for this machine's disks, and the study's file."""
+    """Print the models that stand for this machine's disks, the study's file, and what is smaller in it."""
     for disk, model in written.resembling:
         kind = "rotating" if disk.rotational else "solid-state"
         text = f"{disk.name} ({format_size(disk.size_bytes)}, {kind}) resembles {model.name} most"
         notes().print(text, markup=False)
     print_wrote(written.study.file)
+    for text in smaller(written.study):
+        notes().print(f"  {text}", markup=False)
 
 
 def forecast(study: Study, jobs: Labs = None, budget_s: float = 0) -> float:
@@ -134,36 +142,60 @@ def forecast(study: Study, jobs: Labs = None, budget_s: float = 0) -> float:
 
 
 def _answer(
-    study: Study, file: Path, budget_s: float, jobs: Labs, known: AtlasAnswer | None, *, as_json: bool
+    study: Study,
+    file: Path,
+    budgets_s: tuple[float, float],
+    jobs: Labs,
+    known: AtlasAnswer | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Run the study and print the answer, then look for what would change it, then print the rest."""
-    place, again = RESULTS / study.name, f"strata ask {file.with_suffix('')}"
+    (budget_s, more_s), again = budgets_s, f"strata ask {file.with_suffix('')}"
     forecast(study, jobs, budget_s)
-    try:
-        folder = asking.run_question(study, jobs, listener())
-    except Cancelled:
-        notes().print(f"Interrupted; go on with: {again}", markup=False)
-        raise typer.Exit(INTERRUPTED_EXIT) from None
-    chosen = asking.answer(study, folder)
-    advice = chosen.advice
+    folder, chosen = _answered(study, jobs, again)
+    while (following := asking.next_step(study, chosen, jobs)) and following.real_s <= more_s:
+        more_s -= following.real_s
+        notes().print(f"Undecided: {_next_words(following)}", markup=False)
+        study = asking.question(file.stem, seeds=following.seeds).study
+        folder, chosen = _answered(study, jobs, f"{again} --more {format_duration(more_s * NS_PER_S)}")
+    place, advice = RESULTS / study.name, chosen.advice
     if not as_json:
         console = stdout()
         console.print(Document([*advices([advice])]))
         console.print(terminal(facts_table(chosen.facts), indent=2))
+        if following is not None:
+            text = f"\nNext: {again} --seeds {following.seeds}: {_next_words(following)}"
+            console.print(Text(text), soft_wrap=True)
     changes = asking.changes(study, folder, chosen, budget_s, jobs, listener())
     if changes.failure is not None:
         text = f"What would change the answer was not found: {changes.failure}"
         warnings().print(text, markup=False, soft_wrap=True)
     if as_json:
         found = {"study": file, "results": place, "atlas": known, "advice": advice, "facts": chosen.facts}
-        more = {"sensitivity": changes.finding, "stack": chosen.stack, "commands": chosen.commands}
-        print_json(found, lead=lead(advice), **more)
+        rest = {"sensitivity": changes.finding, "stack": chosen.stack, "commands": chosen.commands}
+        print_json(found, lead=lead(advice), next=following, **rest)
     else:
         _print_rest(chosen, changes, again)
         every = f"strata advise {place} --use {advice.use.name} --evidence; strata report {place}"
         stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
     if changes.interrupted:
         raise typer.Exit(INTERRUPTED_EXIT)
+
+
+def _answered(study: Study, jobs: Labs, again: str) -> tuple[ResultsFolder, asking.AskedChoice]:
+    """The results of a study, of which the missing trials are run, and the answer to it."""
+    try:
+        folder = asking.run_question(study, jobs, listener())
+    except Cancelled:
+        notes().print(f"Interrupted; go on with: {again}", markup=False)
+        raise typer.Exit(INTERRUPTED_EXIT) from None
+    return folder, asking.answer(study, folder)
+
+
+def _next_words(following: asking.Next) -> str:
+    took = format_duration(round(following.real_s) * NS_PER_S)
+    return f"{following.seeds} seeds of every stack take about {took} more"
 
 
 def _print_rest(chosen: asking.AskedChoice, changes: asking.Changes, again: str) -> None:

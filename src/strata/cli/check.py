@@ -12,7 +12,16 @@ import typer
 
 from strata.actions.check import CheckedStudy, check_files
 from strata.cli.output import print_json
-from strata.cli.parameters import WHOLE, AtScale, AtShard, argument, asked_scale, asked_shard, option
+from strata.cli.parameters import (
+    WHOLE,
+    AtFullSize,
+    AtScale,
+    AtShard,
+    argument,
+    asked_scale,
+    asked_shard,
+    option,
+)
 from strata.errors import DiagnosticsError, StrataError
 from strata.execution.cluster.connection import Cluster
 from strata.execution.estimate import Estimate
@@ -29,9 +38,10 @@ _LONGEST: Final = 3
 _MACHINES_MAX: Final = 100_000
 
 
-def check(
+def check(  # noqa: PLR0917  typer makes options of them
     study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
     scale: AtScale = WHOLE,
+    full: AtFullSize = False,
     shard: AtShard = None,
     cluster: Annotated[
         str | None, option("Also the time on a cluster, or on these numbers of machines.", "WHERE|N,N")
@@ -49,11 +59,12 @@ def check(
         strata check studies
         strata check studies/showcase.toml --scale 10%
         strata check studies/showcase.toml --shard 2/3
+        strata check home.toml --full
         strata check studies/published/kvm.toml --cluster 1,40,400
         strata check studies/quickstart.toml --json | jq -r '.mistakes[][].remedy'
     """
     part = asked_shard(shard)
-    found = check_files(study, asked_scale(scale))
+    found = check_files(study, asked_scale(scale, full=full))
     errors = [each for each in found.values() if isinstance(each, StrataError)]
     if as_json:
         print_json(
@@ -101,6 +112,8 @@ def _print_more(checked: CheckedStudy) -> None:
         if (find := find_of(load)) is not None:
             text = f"{name}: on each stack with each seed the highest rate with {find}: several trials each"
             print(printable(f"  {text}"))
+    for text in checked.smaller:
+        print(printable(f"  {text}"))
     for text, names in checked.remarks.items():
         print(printable(f"  {listed(names)} {text}"))
     for name, kept in study.matrix.same.items():

@@ -203,6 +203,10 @@ OnCluster = Annotated[
 AtScale = Annotated[
     str, option("This share of the workloads' time and data; another study, NAME-scale-10.", "PERCENT")
 ]
+AtFullSize = Annotated[
+    bool,
+    option("With the memory, data and disks of the machine that it is for; NAME-full.", "--full"),
+]
 Musts = Annotated[
     list[str] | None, option("Require this capability, such as disk-loss; may be repeated.", "--must", "NAME")
 ]
@@ -226,8 +230,16 @@ AllowKernelSource = Annotated[
 Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
 
 
-def asked_scale(text: str) -> float:
-    from strata.units import parse_share  # noqa: PLC0415  it loads pydantic
+def asked_scale(text: str, *, full: bool = False) -> float:
+    from strata.model.study import FULL  # noqa: PLC0415
+    from strata.units import parse_share  # noqa: PLC0415  these load pydantic
+
+    if full and text != WHOLE:
+        raise typer.BadParameter(
+            "a study has one size: leave one of the two out", param_hint="--full, --scale"
+        )
+    if full:
+        return FULL
 
     try:
         share = parse_share(text)
@@ -236,6 +248,11 @@ def asked_scale(text: str) -> float:
     if not 0 < share <= 1:
         raise typer.BadParameter("a share of more than 0 and of 100 % at most", param_hint="--scale")
     return share
+
+
+def size_words(scale: str, *, full: bool) -> list[str]:
+    """The options that a command has been given for the size of a study."""
+    return ["--full"] if full else [] if scale == WHOLE else ["--scale", scale]
 
 
 def chosen_cell(study: Study, stack: str | None, workload: str | None) -> CellKey:

@@ -21,6 +21,7 @@ from strata.cli.output import listener, notes, print_json, stdout, warnings
 from strata.cli.parameters import (
     WHOLE,
     AsJson,
+    AtFullSize,
     AtScale,
     AtShard,
     AtStore,
@@ -31,6 +32,7 @@ from strata.cli.parameters import (
     asked_scale,
     asked_shard,
     option,
+    size_words,
 )
 from strata.errors import StudyError
 from strata.execution.cluster.connection import Cluster
@@ -84,6 +86,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     build: Annotated[bool, option("Build the lab first if it is not there.", "--build")] = False,
     stall_limit: StallLimit = _STALL_LIMIT,
     scale: AtScale = WHOLE,
+    full: AtFullSize = False,
     disk: AsDisks = None,
     erase: Erase = None,
     allow_commands: AllowCommands = False,
@@ -99,19 +102,19 @@ def run(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata run studies/quickstart.toml
-        strata run studies/quickstart.toml --store ssh://host/srv/strata
+        strata run home.toml --full --trial '*.files.s1' --store ssh://host/srv/strata
         strata run studies/quickstart.toml --cluster tcp://10.0.0.1:8786
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    share, part = asked_scale(scale), asked_shard(shard)
+    share, part = asked_scale(scale, full=full), asked_shard(shard)
     allowed = {"commands": allow_commands, "containers": allow_containers}
     read, needed = running.readied(study, runner, share, allowed, listener())
-    words = [*consent().words(), *([] if share == 1 else ["--scale", scale]), *needed]
+    words = [*consent().words(), *size_words(scale, full=full), *needed]
     place = results or running.RESULTS / read.name
     given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
-    limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-    asked = {**given, **limits, "store": store, "shard": shard}
+    limits = {"stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+    asked = given | limits | {"trial": trial, "store": store, "shard": shard}
     if runner is RunnerName.HOST and isinstance(jobs, Cluster):
         flags = [f"--{name}" for name, is_asked in (("fresh", fresh), ("build", build)) if is_asked]
         raise typer.Exit(_on_each_machine(read, jobs, place, [*words, *flags], asked, as_json=as_json))
@@ -125,12 +128,10 @@ def run(  # noqa: PLR0917  typer makes options of them
         *(read, place, carrier, listener(), jobs, trial, store),
         # Reports name the command, without this machine's paths, so that they are the same everywhere.
         command=shlex.join(["strata", "run", study.name, *words]),
-        fresh=fresh,
-        retries=retries_disturbed,
-        shard=part,
+        **{"fresh": fresh, "retries": retries_disturbed, "shard": part},
     )
-    again = shlex.join(["strata", "run", str(study), *_options(words, asked)])
-    _conclude(read, ran, place, again, as_json=as_json)
+    again = ["strata", "run", str(study), *_options(words, asked)]
+    _conclude(read, ran, place, shlex.join(again), as_json=as_json)
     raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
 
 

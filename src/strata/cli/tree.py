@@ -37,6 +37,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "advise": "Advise which stack to choose for which use, and why.",
         "sensitivity": "Find what would change the answer, and how near that is.",
         "confirm": "Hold the lab's prediction against this machine's disks.",
+        "rebuild": "Estimate how long a lost disk takes to rebuild at full size.",
         "compare": "Compare two results: what got better or worse.",
         "gate": "Decide whether a change may pass, for CI.",
         "history": "Find the runs at which a metric changed.",

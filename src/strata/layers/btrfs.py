@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -118,6 +118,7 @@ class Btrfs(Filesystem):
     requires = LowerInterface("block", maximum=None)
     prerequisites = filesystem_prerequisites("btrfs", "btrfs")
     device_keys = ("spares",)
+    rebuilds_used_only: ClassVar[bool] = True
     capacity_bytes_min = 256 << 20
     checker = ("btrfs", "check", "--readonly")
     allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}

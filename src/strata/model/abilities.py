@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from strata.devices.structure import Structure
 from strata.errors import RunError
@@ -159,6 +159,9 @@ class Abilities:
     def sole_copies(self) -> tuple[str, ...]:
         """The keys of its named devices that hold the only copy of something that the stack needs."""
         return ()
+
+    rebuilds_used_only: ClassVar[bool] = False
+    """Whether a rebuild copies what is used alone, and not the whole disk."""
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Start to replace the lost device at the path ``lost`` by the one at ``spare``, without waiting."""

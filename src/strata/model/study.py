@@ -20,6 +20,7 @@ from strata.devices.plausible import plausible_drive, plausible_processor
 from strata.devices.price import Price, PriceText
 from strata.devices.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.diagnostics.names import KebabName, checked, disk_of
+from strata.errors import StudyError
 from strata.model.asked import Requirements, UseName
 from strata.model.describe import title
 from strata.model.design import (
@@ -55,6 +56,7 @@ from strata.units import (
     Duration,
     MemorySize,
     Rate,
+    Share,
     Size,
     describe_size,
     format_share,
@@ -82,6 +84,10 @@ LabMemory = Annotated[
         lambda size: f"a lab cannot have {describe_size(size)} of memory",
         f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
     ),
+]
+_DataShare = Annotated[
+    Share,
+    checked(lambda share: 0 < share <= 1, "it is above 0 and at most 100 %", 'write for example "6.25%"'),
 ]
 MachineRate = Annotated[
     Rate, checked(lambda rate: rate >= 1 << 20, "this is below 1MiB/s", "no machine has less: leave it out")
@@ -148,6 +154,8 @@ class HeadTable(_Table):
     machine_memory_bytes: LabMemory | None = Field(None, alias="machine_memory", examples=["16GiB"])
     """Memory of the machine that the study is for: the commands that build a stack give its caches and guests
     the share of it that they have of the lab's; default: as in the lab"""
+    data_share: _DataShare | None = Field(None, examples=["6.25%"])
+    """The share of that machine's data that the workloads and disks have here; default: that of its memory"""
     kernel: StrictStr = Field(DEFAULT_VERSION, examples=["7.2"])
     """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
     git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""
@@ -288,7 +296,7 @@ class Study:
         matrix: The factors of which its stacks and workloads are combinations.
         survival: The failures that it tries beside its trials.
         own: The fields that differ for a stack, by its name, as `of` has them.
-        scale: The share of the declared time and data that its workloads have.
+        scale: The share of the declared time and data that its workloads have; above 1: at full size.
         text: The text of its file, from which it can be read again; empty of a study that a program made.
     """
 
@@ -306,6 +314,7 @@ class Study:
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
     machine_memory_bytes: int | None = None
+    data_share: float | None = None
     kernel: Kernel = DEFAULT_KERNEL
     processor: Processor = field(default_factory=lambda: find_processor(DEFAULT_PROCESSOR))
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
@@ -340,6 +349,16 @@ class Study:
         if stack not in self._of:
             self._of[stack] = replace(self, **self.own[stack], own={})
         return self._of[stack]
+
+    @property
+    def machine_ratio(self) -> float:
+        """The memory of the machine that it is for over the lab's."""
+        return (self.machine_memory_bytes or self.memory_bytes) / self.memory_bytes
+
+    @property
+    def data_ratio(self) -> float:
+        """The data of that machine over those of the workloads."""
+        return self.machine_ratio if self.data_share is None else 1 / self.data_share
 
     def on_host(self) -> Study:
         """The study as its stacks are built on a host."""
@@ -506,6 +525,8 @@ def _described(load: Workload, variants: dict[Variant, str]) -> WorkloadRecord:
     )
 
 
+FULL: Final = 2.0
+"""The scale of a study at full size: anything above 1."""
 _SCALED_MEMORY_BYTES_MIN: Final = 512 << 20
 """The least memory of a scaled study, for servers and their caches, which are not scaled."""
 
@@ -515,8 +536,8 @@ def scaled(study: Study, share: float, *, with_memory: bool = True) -> Study:
 
     Where data that did not fit into memory would fit, memory is scaled, too, with the layers' parts of it.
     """
-    if share == 1:
-        return study
+    if share >= 1:
+        return study if share == 1 else _at_full_size(study)
     number = f"{share * 100:g}".replace(".", "-")
     workloads = {name: load.scaled(share) for name, load in study.workloads.items()}
     part = replace(study, name=f"{study.name}-scale-{number}", workloads=workloads, scale=share)
@@ -528,6 +549,29 @@ def scaled(study: Study, share: float, *, with_memory: bool = True) -> Study:
     ratio = memory_bytes / study.memory_bytes
     stacks = {name: stack.with_memory(ratio) for name, stack in study.stacks.items()}
     return replace(part, memory_bytes=memory_bytes, stacks=stacks)
+
+
+def _at_full_size(study: Study) -> Study:
+    """The study with the sizes of the machine that it is for. Raises StudyError if that is not stated."""
+    if study.machine_memory_bytes is None:
+        remedy = "write your machine's memory as machine_memory under [study]"
+        raise StudyError("nothing is scaled down in this study", place="--full", remedy=remedy)
+    ratio, times = study.machine_ratio, study.data_ratio
+    devices = {
+        name: replace(
+            used, capacity_bytes=min(used.device.capacity_bytes, whole_mib(used.capacity_bytes * times))
+        )
+        for name, used in study.devices.items()
+    }
+    return replace(
+        study,
+        name=f"{study.name}-full",
+        memory_bytes=study.machine_memory_bytes,
+        devices=devices,
+        stacks={name: stack.with_memory(ratio) for name, stack in study.stacks.items()},
+        workloads={name: load.enlarged(times) for name, load in study.workloads.items()},
+        scale=FULL,
+    )
 
 
 def unlike(full: Study, share: float, memory_bytes: int) -> dict[str, str]:

@@ -115,7 +115,7 @@ class StudyRecord(_Kept):
     memory_bytes: int = MEMORY_BYTES
     kernel: str = DEFAULT_VERSION
     kernels: dict[str, str] = {}
-    scale: float = Field(1.0, gt=0, le=1)
+    scale: float = Field(1.0, gt=0)
     processor: ProcessorRecord = ProcessorRecord()
     devices: dict[str, DeviceRecord] = {}
     stacks: dict[str, StackRecord]

@@ -185,6 +185,7 @@ class Workload(BaseModel, Allowing, ABC):
         metric_specs: The declaration of `metrics`, for `strata list workloads`; tests compare both.
         amounts: The fields, beside its windows, that say how much it does, each with the unit to which it is
             rounded when a study is scaled.
+        amounts_kept: Likewise, but `--scale` leaves them as they are; at full size they are not.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
     """
 
@@ -201,6 +202,7 @@ class Workload(BaseModel, Allowing, ABC):
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
     amounts: ClassVar[Mapping[str, int]] = {}
+    amounts_kept: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
     hints: ClassVar[dict[str, str]] = {
         "until": "leave it out: the program ends by its own clock; `load`, `pgbench` and `sysbench-oltp` "
@@ -331,6 +333,13 @@ class Workload(BaseModel, Allowing, ABC):
             if value  # no window of a given length; a part that is left out
         }
         return self.model_copy(update=update)
+
+    def enlarged(self, times: float) -> Self:
+        """The load with this many times its data, in the same time."""
+        units = {**self.amounts, **self.amounts_kept}
+        given = {name: getattr(self, name, None) or 0 for name in units}
+        update = {name: round(value * times / units[name]) * units[name] for name, value in given.items()}
+        return self.model_copy(update={name: value for name, value in update.items() if value})
 
     def unprepared(self) -> str | None:
         """Why the machine cannot start anew between preparing and measuring, as a sentence.

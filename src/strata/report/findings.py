@@ -11,8 +11,8 @@ from strata.report.claims import TONES, level_text
 from strata.report.document import Block, Heading, Paragraph
 from strata.report.spans import Tone
 from strata.report.table import Cell, Column, Table, columns
-from strata.results.findings import BreakEven, Finding, Outcome, Tried, Variation
-from strata.units import times
+from strata.results.findings import BreakEven, Compared, Finding, Outcome, Tried, Variation
+from strata.units import format_duration, times
 from strata.words import counted, listed
 
 _NAME_WIDTH: Final = 30  # in a terminal
@@ -172,3 +172,29 @@ def proposed(claim: Claim, wanted: Sequence[tuple[Variation, str]]) -> Iterator[
     ]
     yield Heading(claim.id, note=claim.claim)
     yield Table(columns("variation", "why"), rows)
+
+
+def rebuild(found: Finding) -> Iterator[Block]:
+    """A row for each stack and load: the rebuilds of the parts, and the time for the whole disk."""
+    yield Heading("Time to rebuild a lost disk", note=found.subject)
+    cells = dict.fromkeys((each.stack, each.workload) for tried in found.tried for each in tried.compared)
+    rows = []
+    for cell in cells:
+        own = [
+            next((each for each in tried.compared if (each.stack, each.workload) == cell), None)
+            for tried in found.tried
+        ]
+        rows.append((*cell, *(_lasts(each) for each in own)))
+    names = [f"{each.name}, {each.verdict or each.note}" for each in found.tried]
+    heads = columns(("stack", "stack"), "load", *((name, "figure") for name in names))
+    note = "mean and 95 % interval over plausible drives; of an estimate also over places of data and seeks"
+    yield Table(heads, rows, note=note)
+    yield from (Paragraph(f"{each.name}: {each.note}.", "remark") for each in found.tried if each.note)
+
+
+def _lasts(each: Compared | None) -> str:
+    if each is None or each.level is None:
+        return "–"
+    ends = (each.low, each.high)
+    within = f" ({format_duration(ends[0])} to {format_duration(ends[1])})" if ends[0] and ends[1] else ""
+    return f"{format_duration(each.level)}{within}"

@@ -35,7 +35,7 @@ CONFIRMED_ZONE: Final = 0.15
 """A prediction that is as near is confirmed: as near as a calibrated drive's rates mostly are."""
 UNTRIED: Final = "not tried within the budget"
 
-Kind = Literal["sensitivity", "what-if", "bisect", "anchor", "confirm"]
+Kind = Literal["sensitivity", "what-if", "bisect", "anchor", "confirm", "rebuild"]
 QuantityKind = Literal["disk", "memory", "workload", "weight"]
 Outcome = Literal["flips", "stays", "cannot say"]
 Range = Literal["published", "estimated", "chosen"]
@@ -333,6 +333,7 @@ class Finding(_Sparse):
             changes of the study that flip a claim's verdict. ``anchor``: drawn test beds, and of a claim its
             verdict on the kept ones. ``bisect``: the commit that changed a metric. ``confirm``: the
             prediction and the measurement on real disks, which compare the stacks pair by pair.
+            ``rebuild``: the time to rebuild a lost disk at full size.
         subject: The use, the claim or the trial.
         results_sha256: Of the trials of these results; findings of others are not shown.
         whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.

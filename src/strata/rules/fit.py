@@ -222,7 +222,7 @@ def _setting_diagnostics(stack: Stack) -> Iterator[tuple[int, Diagnostic]]:
 def scaled_to_fit(study: Study, share: float) -> Study:
     """The study in a share of its size (`scaled`), with all of its memory where the stacks need more."""
     part = scaled(study, share)
-    if part.memory_bytes == study.memory_bytes:
+    if share >= 1 or part.memory_bytes == study.memory_bytes:
         return part
     misfits = (
         found

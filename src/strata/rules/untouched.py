@@ -13,13 +13,15 @@ later are not held against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from strata.devices.kinds import KINDS
 from strata.devices.structure import Structure
+from strata.diagnostics.names import disk_of
 from strata.model.stack import Stack, names_of
 from strata.model.study import Study
 from strata.model.trial import CellKey
@@ -29,7 +31,8 @@ from strata.units import format_size
 from strata.words import counted, listed
 
 # vm.dirty_ratio of Linux: above this share of the available memory a program that writes has to wait.
-_DIRTY_TENTHS: Final = 2
+DIRTY_TENTHS: Final = 2
+_ALIKE: Final = 0.25  # in logarithms: capacities are whole GiB
 CODE: Final = "too-small-study"
 
 _Layers = tuple[str, ...]
@@ -135,11 +138,23 @@ def _structures(study: Study, whole: Stack, load: Workload) -> Iterator[tuple[St
     for index, (layer, context) in enumerate(zip(stack.layers, stack.contexts(capacities, 1), strict=True)):
         without = (*kinds[:index], *kinds[index + 1 :])
         for each in layer.structures(context.provided, {name: named[name] for name in names_of(layer)}):
-            yield each, without
+            if not (each.is_purpose and _as_on_machine(study, names_of(layer))):
+                yield each, without
     modelled = (used.device for used in study.stack_devices(whole.name) if used.device.kind in KINDS)
     yield from ((each, None) for disk in modelled for each in disk.model.structures(disk))
     if not load.bypasses_page_cache:
         given = (layer.memory_limit_bytes() for layer in stack.layers)
         memory_bytes = min(filter(None, given), default=study.of(whole.name).memory_bytes)
         why = "no program waits for the disks because too much is dirty"
-        yield Structure("limit of dirty pages", memory_bytes * _DIRTY_TENTHS // 10, why), None
+        yield Structure("limit of dirty pages", memory_bytes * DIRTY_TENTHS // 10, why), None
+
+
+def _as_on_machine(study: Study, names: Iterable[str]) -> bool:
+    """Whether caches are as large beside the data as on the machine that the study is for."""
+    if study.machine_memory_bytes is None:
+        return False
+    disks = [study.devices[disk_of(name)] for name in names]
+    return all(
+        abs(math.log(each.capacity_bytes * study.data_ratio / each.device.capacity_bytes)) < _ALIKE
+        for each in disks
+    )

@@ -236,6 +236,9 @@ class Tenants(Workload):
     def scaled(self, share: float) -> Self:
         return super().scaled(share)._changed(lambda load: load.scaled(share))
 
+    def enlarged(self, times: float) -> Self:
+        return self._changed(lambda load: load.enlarged(times))
+
     def _changed(self, change: Callable[[Workload], Workload]) -> Self:
         """The same tenants with other loads."""
         members = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
@@ -133,6 +133,7 @@ class Zpool(Layer):
     periods_ns = {"transaction group of ZFS": 5 * NS_PER_S}  # zfs_txg_timeout
     packages = ("zfsutils-linux",)
     device_keys = ("log", "cache", "special", "spares")
+    rebuilds_used_only: ClassVar[bool] = True
     also_called = ("openzfs", "raidz")
 
     layer: Literal["zpool"] = "zpool"

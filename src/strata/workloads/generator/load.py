@@ -101,6 +101,7 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
         MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
     example: ClassVar[tuple[str, ...]] = ("personality",)
+    amounts_kept: ClassVar[Mapping[str, int]] = {"files": 1}
 
     workload: Literal["load"] = "load"
     personality: StrictStr | None = preset_key("A personality of filebench", PERSONALITIES, "fileserver")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The study whose variations tell how long the rebuild of a lost disk takes at full size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from strata.errors import StudyError
+from strata.experiment.strategies.rebuild import CAPACITY, Rebuild
+from strata.model.design import Age
+from strata.model.stack import Stack
+from strata.model.study import Study, StudyDevice
+from strata.plan.aspects.interventions import lost_disk
+from strata.plan.catalogue import catalogue
+from strata.rules.redundancy import losses_survived
+from strata.units import GIB, MIB, NS_PER_S, describe_size
+
+_SPARE: Final = "spare-disk"
+_LOSS: Final = ["lose-disk", "rebuild"]
+# An estimate: no rebuild in the lab was slower beside a load of some requests a second.
+_BYTES_PER_S_MIN: Final = 5_000_000
+_WINDOW_S_MIN: Final = 120
+_PART_BYTES_MIN: Final = GIB  # with less, starting and ending take as long as copying
+
+
+@dataclass(frozen=True)
+class RebuildAsked:
+    """A question of a rebuild.
+
+    Attributes:
+        stacks: Their names; empty: all that survive the loss of a disk.
+        fill: The share of each filesystem that files take; ``overwrites``: how often they were replaced.
+        rate_per_s: The requests of a load beside it; besides it is measured without.
+        full_bytes: Of each disk; None: all of the smallest.
+        whole: Whether the lab rebuilds that, too.
+    """
+
+    stacks: tuple[str, ...] = ()
+    fill: float = 0.6
+    overwrites: float = 1.0
+    rate_per_s: int = 20
+    part_bytes: int = 2 * GIB
+    full_bytes: int | None = None
+    seeds: int = 3
+    whole: bool = False
+
+    def strategy(self, study: Study) -> Rebuild:
+        """Raises StudyError where nothing can be rebuilt, or the disks are too small to take a part of."""
+        names = self.stacks or [
+            name for name, each in study.stacks.items() if losses_survived(each, study.capacities_bytes)
+        ]
+        for name in names:
+            if name not in study.stacks:
+                raise StudyError(f'the study has no stack "{name}"', place="--stack")
+            if not losses_survived(study.stacks[name], study.capacities_bytes):
+                raise StudyError(f"{name} does not survive the loss of a disk", place="--stack")
+        if not names:
+            remedy = "give a stack a mirror, or parity"
+            raise StudyError("no stack survives the loss of a disk", place=str(study.file), remedy=remedy)
+        members = {disk for name in names for disk in study.stacks[name].devices if disk in study.devices}
+        smallest_bytes = min(study.devices[disk].device.capacity_bytes for disk in members)
+        full_bytes = min(self.full_bytes or smallest_bytes, smallest_bytes)
+        if not _PART_BYTES_MIN <= self.part_bytes <= full_bytes // 4:
+            cause = f"{describe_size(self.part_bytes)} is no part to tell {describe_size(full_bytes)} by"
+            remedy = f"from {describe_size(_PART_BYTES_MIN)} to a fourth of the disk"
+            raise StudyError(cause, place="--part", remedy=remedy)
+        part = replace(study, stacks={name: study.stacks[name] for name in names})
+        return Rebuild(self.study(part), self.part_bytes, full_bytes, self.fill, self.whole)
+
+    def study(self, study: Study, changes: Mapping[str, Any] | None = None) -> Study:
+        """The study of a part of each disk, idle and under a load, with a spare disk for every stack."""
+        size_bytes = int((changes or {}).get(CAPACITY, self.part_bytes))
+        devices = dict(study.devices)
+        stacks = {name: _with_spare(stack, devices, size_bytes) for name, stack in study.stacks.items()}
+        window_s = max(_WINDOW_S_MIN, size_bytes // _BYTES_PER_S_MIN)
+        loads = {"idle": ("random-read-4k", 1), "loaded": ("random-mix-4k", self.rate_per_s)}
+        workload = catalogue().workloads["fio"]
+        return replace(
+            study,
+            name=f"{study.name}-rebuild",
+            devices=devices,
+            stacks=stacks,
+            workloads={
+                name: workload.model_validate(
+                    {
+                        "workload": "fio",
+                        "preset": preset,
+                        "size": "64MiB",
+                        "rate": rate,
+                        "duration": f"{window_s}s",
+                        "before_measure": _LOSS,
+                    }
+                )
+                for name, (preset, rate) in loads.items()
+            },
+            seeds=tuple(range(1, self.seeds + 1)),
+            age=Age(fill=f"{self.fill:.2%}", overwrites=self.overwrites),
+            time_limit_ns=max(study.time_limit_ns, 2 * window_s * NS_PER_S),
+            prepare="each",
+            precision=None,
+            survival=None,
+            reference=None,
+        )
+
+
+def _with_spare(stack: Stack, devices: dict[str, StudyDevice], size_bytes: int) -> Stack:
+    """The stack with a spare disk, whose disks, in ``devices``, are of this size."""
+    lost = devices[lost_disk(stack)]
+    spare = f"{_SPARE}-{lost.device.name}"
+    devices[spare] = replace(lost, name=spare, capacity_bytes=size_bytes)
+    for name in stack.devices:
+        devices[name] = replace(devices[name], capacity_bytes=size_bytes // MIB * MIB)
+    lowest = next(index for index, layer in enumerate(stack.layers) if not layer.beside)
+    layers = list(stack.layers)
+    if "spares" not in layers[lowest].device_keys:
+        cause = f"{stack.name}: Strata cannot rebuild its layer {layers[lowest].layer}"
+        raise StudyError(cause, place="--stack", remedy="name other stacks")
+    layers[lowest] = layers[lowest].model_copy(update={"spares": [spare]})
+    return replace(stack, layers=tuple(layers))

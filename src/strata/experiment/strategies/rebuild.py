@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time to rebuild a lost disk at its full size, from rebuilds of two small parts of it.
+
+Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the
+time, over that of the time in which the drive transfers these bytes zone by zone, holds for the rest of the
+disk; what is left is the same for every size. Seeds draw the drives, so that an interval is over plausible
+ones. It reaches further where layers copy what is used alone, since data may lie at the outer rim or
+everywhere, and where heads seek, since they move further on a full disk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from strata.devices.device import Device
+from strata.devices.kinds.mechanism import grid_distance, mechanism
+from strata.experiment.experiment import Cells
+from strata.model.study import Study
+from strata.model.survival import REBUILT
+from strata.model.trial import CellKey
+from strata.results.findings import Compared, Finding, Tried, Variation
+from strata.results.record import ResultRecord
+from strata.statistics.interval import confidence_of, standard_error, student_quantile
+from strata.statistics.study import StudyResults
+from strata.units import SECTOR_BYTES, format_share, format_size
+
+CAPACITY: Final = "capacity"
+"""The change of a variation: the bytes of each disk that are used."""
+MEASURED: Final = "measured"
+ESTIMATED: Final = "estimated"
+_PARTS: Final = 2
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """The time from the loss of a disk to the end of the rebuild, on some stacks and under some loads.
+
+    Attributes:
+        study: With the smaller part of each disk.
+        part_bytes: That part; ``full_bytes`` is the whole.
+        fill: The share of it that files take.
+        whole: Whether the whole is rebuilt in the lab, too, to hold the estimate against it.
+        found: By variation and cell, the time in ns and the seeks of each seed.
+    """
+
+    study: Study
+    part_bytes: int
+    full_bytes: int
+    fill: float
+    whole: bool = False
+    found: dict[str, dict[CellKey, dict[int, tuple[float, float]]]] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> Cells:
+        return Cells([*self.study.stacks], [*self.study.workloads], self.study.seeds)
+
+    def next(self, tried: Sequence[Tried]) -> list[Variation]:
+        """Both parts, and the whole if it is asked for."""
+        sizes = [self.part_bytes, _PARTS * self.part_bytes, *([self.full_bytes] if self.whole else [])]
+        return [] if tried else [self._variation(each) for each in sizes]
+
+    def _variation(self, size_bytes: int) -> Variation:
+        changes: dict[str, Any] = {} if size_bytes == self.part_bytes else {CAPACITY: size_bytes}
+        return Variation(name=f"{format_size(size_bytes)} of each disk", changes=changes)
+
+    def judge(self, variation: Variation, results: StudyResults) -> Tried:
+        times = self.found[variation.name] = {
+            CellKey(*key): {
+                seed: each for seed, record in cell.records.items() if (each := _measured(record))
+            }
+            for key, cell in results.cells.items()
+        }
+        lacking = [str(key) for key in self.cells.keys if not times.get(key)]
+        note = f"not rebuilt within the window: {', '.join(lacking)}" if lacking else ""
+        compared = [_compared(key, [ns for ns, _ in each.values()]) for key, each in times.items() if each]
+        return variation.tried(MEASURED if compared else "", note, compared, len(self.study.seeds))
+
+    def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
+        found = [*tried]
+        names = [each.name for each in self.next(())[:_PARTS]]
+        if all(name in self.found for name in names):
+            compared = [each for key in self.cells.keys if (each := self._estimated(key, *names))]
+            title = f"{format_size(self.full_bytes)} of each disk"
+            estimate = Variation(name=title, why=f"{format_share(self.fill)} full")
+            verdict = ESTIMATED if compared else ""
+            found.insert(_PARTS, estimate.tried(verdict, self._doubt(), compared, len(self.study.seeds)))
+        subject = ", ".join(self.study.stacks)
+        return Finding(kind="rebuild", subject=subject, whole=whole, tried=tuple(found))
+
+    def _doubt(self) -> str:
+        """The media caches of shingled disks that the parts do not fill."""
+        larger = {
+            f"the {each.name} of {used.device.name} ({format_size(each.covered_bytes)}) was not filled: a "
+            "full rebuild may take longer"
+            for used in self.study.devices.values()
+            for each in used.device.model.structures(used.device)
+            if each.is_log and each.covered_bytes > _PARTS * self.part_bytes * self.fill
+        }
+        return "; ".join(sorted(larger))
+
+    def _estimated(self, key: CellKey, small: str, large: str) -> Compared | None:
+        """The time for the whole disk, and how far it may lie from that."""
+        first, second = self.found[small].get(key, {}), self.found[large].get(key, {})
+        used_only = any(layer.rebuilds_used_only for layer in self.study.stacks[key.stack].layers)
+        levels, least, further = [], [], []
+        for seed in sorted(first.keys() & second.keys()):
+            device = [*self.study.drawn_devices(key.stack, seed).values()][-1]
+            one, two = self.part_bytes, _PARTS * self.part_bytes
+            transfers = [transfer_ns(device, each) for each in (one, two, self.full_bytes)]
+            slope = (second[seed][0] - first[seed][0]) / (transfers[1] - transfers[0])
+            levels.append(second[seed][0] + slope * (transfers[2] - transfers[1]))
+            packed_ns = transfer_ns(device, round(self.full_bytes * self.fill)) / self.fill
+            least.append(packed_ns / transfers[2] if used_only else 1.0)
+            seeks = max(0.0, second[seed][1] - first[seed][1]) / (two - one) * (self.full_bytes - two)
+            longer_ns = seek_ns(device, self.full_bytes) - seek_ns(device, two)
+            further.append(1 + seeks * longer_ns / max(levels[-1], 1.0))
+        if not levels or min(levels) <= 0:
+            return None
+        found = _compared(key, levels)
+        low, high = (found.low or found.level), (found.high or found.level)
+        assert low is not None
+        assert high is not None
+        return found.model_copy(
+            update={"low": low * float(np.mean(least)), "high": high * float(np.mean(further))}
+        )
+
+
+def _measured(record: ResultRecord) -> tuple[float, float] | None:
+    metric = record.metric(REBUILT)
+    seeks = record.trace.window.get("seeks", 0) if record.trace is not None else 0
+    return None if metric is None else (metric.value, float(seeks))
+
+
+def _compared(key: CellKey, values: Sequence[float]) -> Compared:
+    """The geometric mean over seeds, and its interval from three on."""
+    logs = np.log(np.asarray(values))
+    mean, half = float(logs.mean()), math.nan
+    if (count := len(values)) > 2:
+        half = student_quantile(count - 1, confidence_of(count)) * float(standard_error(logs))
+    low, high = (None, None) if math.isnan(half) else (math.exp(mean - half), math.exp(mean + half))
+    of = {"workload": key.workload, "metric": REBUILT, "stack": key.stack, "unit": "ns"}
+    return Compared(level=math.exp(mean), low=low, high=high, **of)
+
+
+def transfer_ns(device: Device, size_bytes: int) -> float:
+    """The time to transfer the first bytes of a drive in sequence; of one without zones, their number."""
+    if device.kind != "rotating":
+        return float(size_bytes)
+    disk = mechanism(device)
+    turn_ns, sectors = disk.rotation_ns + disk.track_skew_ns, size_bytes // SECTOR_BYTES
+    return sum(
+        min(max(sectors - zone.first_sector, 0), zone.sectors) / zone.sectors_per_track * turn_ns
+        for zone in disk.zones
+    )
+
+
+def seek_ns(device: Device, size_bytes: int) -> float:
+    """The seek over a third of the tracks of its first bytes, as between random places; 0 without a head."""
+    if device.kind != "rotating":
+        return 0.0
+    disk = mechanism(device)
+    tracks = sum(
+        min(max(size_bytes // SECTOR_BYTES - zone.first_sector, 0), zone.sectors) / zone.sectors_per_track
+        for zone in disk.zones
+    )
+    curve = disk.seek_curve_ns
+    beyond = (ns for index, ns in enumerate(curve) if grid_distance(index) >= tracks / 3)
+    return float(next(beyond, curve[-1]))

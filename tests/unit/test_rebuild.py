@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rebuild at full size, estimated from two parts: held against planted rates and seeks."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from strata.actions.rebuild import RebuildAsked
+from strata.errors import StudyError
+from strata.experiment.strategies.rebuild import CAPACITY, Rebuild, seek_ns, transfer_ns
+from strata.model.metric import Metric
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.plan.compile import compile_trial, skipped
+from strata.report.findings import rebuild
+from strata.report.table import Table
+from strata.results.findings import Compared, Finding, Tried
+from strata.units import GIB
+from study_texts import HEAD, disk, read
+
+DISKS = disk("a", "generic-nearline-hdd-4tb", "16GiB") + disk("b", "generic-nearline-hdd-4tb", "16GiB")
+STACKS = """
+[stacks.md]
+devices = ["a", "b"]
+layers = [{ layer = "md", level = 1 }, { layer = "ext4" }]
+[stacks.btrfs]
+devices = ["a", "b"]
+layers = [{ layer = "btrfs", data = "raid1", metadata = "raid1" }]
+[stacks.zfs]
+devices = ["a", "b"]
+layers = [{ layer = "zpool", vdev = "mirror", arc_max = "128MiB" }, { layer = "zfs" }]
+[stacks.alone]
+devices = ["a"]
+layers = [{ layer = "ext4" }]
+[workloads.any]
+workload = "fio"
+preset = "random-read-4k"
+size = "64MiB"
+duration = "5s"
+"""
+ASKED = RebuildAsked(part_bytes=2 * GIB)
+_START_NS = 3e9
+
+
+def given(folder: Path, text: str = DISKS + STACKS) -> Study:
+    return read(folder, HEAD + text)
+
+
+def planted(strategy: Rebuild, slowness: float, seeks_per_gib: float = 0.0) -> Finding:
+    """What a drive takes that needs ``slowness`` times its transfers, after a start."""
+
+    def results(size_bytes: int) -> Any:
+        def record(key: CellKey, seed: int) -> Any:
+            device = [*strategy.study.drawn_devices(key.stack, seed).values()][-1]
+            took = Metric.of("rebuild_ns", _START_NS + slowness * transfer_ns(device, size_bytes), "ns")
+            seeks = seeks_per_gib * size_bytes / GIB
+            return SimpleNamespace(metric=lambda name: took, trace=SimpleNamespace(window={"seeks": seeks}))
+
+        cells = {
+            key: SimpleNamespace(records={seed: record(key, seed) for seed in strategy.study.seeds})
+            for key in strategy.cells.keys
+        }
+        return SimpleNamespace(cells=cells)
+
+    tried = [
+        strategy.judge(each, results(each.changes.get(CAPACITY, strategy.part_bytes)))
+        for each in strategy.next(())
+    ]
+    return strategy.finding(tried, whole=True)
+
+
+def ends(each: Compared) -> tuple[float, float, float]:
+    assert each.level is not None
+    assert each.low is not None
+    assert each.high is not None
+    return each.level, each.low, each.high
+
+
+def estimate(found: Finding) -> Tried:
+    [tried] = [each for each in found.tried if each.verdict == "estimated"]
+    return tried
+
+
+def test_the_whole_disk_follows_from_two_parts_zone_by_zone(tmp_path: Path) -> None:
+    strategy = ASKED.strategy(given(tmp_path))
+    assert strategy.full_bytes == 4_000_787_030_016
+    found = planted(strategy, slowness=1.3)
+
+    [md] = [each for each in estimate(found).compared if (each.stack, each.workload) == ("md", "idle")]
+    logs = [
+        math.log(
+            _START_NS
+            + 1.3 * transfer_ns([*strategy.study.drawn_devices("md", seed).values()][-1], strategy.full_bytes)
+        )
+        for seed in strategy.study.seeds
+    ]
+    assert md.level == pytest.approx(math.exp(sum(logs) / len(logs)), rel=1e-6)
+    level, low, high = ends(md)
+    assert low < level < high, "other drives have other rates"
+    hours = level / 3.6e12
+    assert 1.3 * 4e12 / 250e6 / 3600 < hours < 1.3 * 4e12 / 71e6 / 3600
+    outer = transfer_ns([*strategy.study.drawn_devices("md", 1).values()][-1], 2 * GIB) / (2 * GIB)
+    assert level / strategy.full_bytes > 1.2 * outer * 1.3, "inner zones are slower than the measured part"
+
+
+def test_data_that_may_lie_at_the_rim_and_longer_seeks_widen_it(tmp_path: Path) -> None:
+    study = given(tmp_path)
+    found = {
+        (each.stack, seeks): ends(each)
+        for seeks in (0.0, 200.0)
+        for each in estimate(planted(ASKED.strategy(study), 1.0, seeks)).compared
+        if each.workload == "idle"
+    }
+    (level, low, high), (even, packed, _) = found["md", 0.0], found["btrfs", 0.0]
+    assert even == pytest.approx(level)
+    assert packed < 0.95 * low, "a rebuild of what is used is shorter where that lies at the rim"
+    assert found["md", 200.0][:2] == pytest.approx((level, low))
+    assert found["md", 200.0][2] > 1.05 * high, "heads move further on a full disk"
+    device = study.devices["a"].device
+    assert seek_ns(device, 2 * GIB) < seek_ns(device, device.capacity_bytes) <= 20e6
+
+
+def test_the_whole_is_shown_beside_the_estimate_and_what_was_not_rebuilt_is_named(tmp_path: Path) -> None:
+    asked = RebuildAsked(part_bytes=2 * GIB, full_bytes=16 * GIB, whole=True)
+    found = planted(asked.strategy(given(tmp_path)), 2.0)
+    assert [each.verdict for each in found.tried] == ["measured", "measured", "estimated", "measured"]
+    for guess, truth in zip(estimate(found).compared, found.tried[-1].compared, strict=True):
+        assert guess.level == pytest.approx(truth.level, rel=1e-6)
+    [table] = [each for each in rebuild(found) if isinstance(each, Table)]
+    assert [column.title for column in table.columns[-2:]] == [
+        "16 GiB of each disk, estimated",
+        "16 GiB of each disk, measured",
+    ]
+    assert [row[:2] for row in table.rows][:2] == [("md", "idle"), ("md", "loaded")]
+
+
+def test_a_shingled_disk_whose_media_cache_is_not_filled_is_named(tmp_path: Path) -> None:
+    study = given(tmp_path, (DISKS + STACKS).replace("generic-nearline-hdd-4tb", "generic-smr-hdd"))
+    assert (
+        "was not filled: a full rebuild may take longer" in estimate(planted(ASKED.strategy(study), 1.0)).note
+    )
+    assert not estimate(planted(ASKED.strategy(given(tmp_path)), 1.0)).note
+
+
+def test_every_stack_with_a_mirror_is_aged_loses_a_disk_and_is_rebuilt(tmp_path: Path) -> None:
+    strategy = ASKED.strategy(given(tmp_path))
+    assert [*strategy.study.stacks] == ["md", "btrfs", "zfs"]
+    larger = ASKED.study(strategy.study, {CAPACITY: 4 * GIB})
+    assert {each.capacity_bytes for each in larger.devices.values()} == {4 * GIB}
+    for study in (strategy.study, larger):
+        assert not skipped(study)
+        for key in strategy.cells.keys:
+            purposes = [step.purpose.what for step in compile_trial(study, *key, 1).steps if step.purpose]
+            assert {"age-churn", "lose-disk", "rebuild", "rebuilt"} <= {*purposes}, key
+
+
+def test_what_cannot_be_rebuilt_or_told_is_refused(tmp_path: Path) -> None:
+    study = given(tmp_path)
+    for asked, cause in (
+        (RebuildAsked(stacks=("alone",)), "alone does not survive the loss of a disk"),
+        (RebuildAsked(stacks=("raid",)), 'no stack "raid"'),
+        (RebuildAsked(full_bytes=4 * GIB), "no part to tell 4GiB by"),
+    ):
+        with pytest.raises(StudyError, match=cause):
+            asked.strategy(study)
