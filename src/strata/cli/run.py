@@ -104,7 +104,6 @@ def run(  # noqa: PLR0917  typer makes options of them
         strata run studies/quickstart.toml
         strata run home.toml --full --trial '*.files.s1' --store ssh://host/srv/strata
         strata run studies/quickstart.toml --cluster tcp://10.0.0.1:8786
-        sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
     share, part = asked_scale(scale, full=full), asked_shard(shard)
@@ -126,9 +125,11 @@ def run(  # noqa: PLR0917  typer makes options of them
     notes().print(_begun(read, runner, place), markup=False, soft_wrap=True)
     ran = running.carry_out(
         *(read, place, carrier, listener(), jobs, trial, store),
-        # Reports name the command, without this machine's paths, so that they are the same everywhere.
+        # Without this machine's paths, so that reports are the same everywhere.
         command=shlex.join(["strata", "run", study.name, *words]),
-        **{"fresh": fresh, "retries": retries_disturbed, "shard": part},
+        fresh=fresh,
+        retries=retries_disturbed,
+        shard=part,
     )
     again = ["strata", "run", str(study), *_options(words, asked)]
     _conclude(read, ran, place, shlex.join(again), as_json=as_json)
