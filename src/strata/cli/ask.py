@@ -87,25 +87,24 @@ def ask(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
-        strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
-        strata ask orders --more 4h    # goes on with more seeds until it is decided
+        strata ask orders --use database-nvme --seeds 3 --more 4h    # more seeds until it is decided
         strata ask wiki --use database-nvme --disk samsung-970-pro-1tb --quick
     """
     budgets_s = seconds_of(sensitivity, "--sensitivity"), seconds_of(more, "--more")
     file, answers = Path(f"{name}.toml"), Answers(disk, price, memory, data)
-    if file.exists():
-        notes().print(f"Going on with {file}", markup=False)
-    else:
+    if not file.exists():
         use, answers = answered_by_person(use, answers)
     asked = asking.question(name, use, answers, seeds, asked_musts(must or []))
     if asked.written is not None:
         say_written(asked.written)
+    else:
+        notes().print(f"Going on with {file}", markup=False)
     for key, value in asked.changed.items():
         notes().print(f"{file}: {key} = {toml_value(value)}", markup=False, soft_wrap=True)
     with working(f"strata ask {name}"):
         known = _from_atlas(asked.study, quick=quick, as_json=as_json)
         if not quick:
-            _answer(asked.study, file, budgets_s, jobs, known, as_json=as_json)
+            _answer(asked.study, budgets_s, jobs, known, as_json=as_json)
 
 
 def _from_atlas(study: Study, *, quick: bool, as_json: bool) -> AtlasAnswer | None:
@@ -143,7 +142,6 @@ def forecast(study: Study, jobs: Labs = None, budget_s: float = 0) -> float:
 
 def _answer(
     study: Study,
-    file: Path,
     budgets_s: tuple[float, float],
     jobs: Labs,
     known: AtlasAnswer | None,
@@ -151,7 +149,8 @@ def _answer(
     as_json: bool,
 ) -> None:
     """Run the study and print the answer, then look for what would change it, then print the rest."""
-    (budget_s, more_s), again = budgets_s, f"strata ask {file.with_suffix('')}"
+    (budget_s, more_s), file = budgets_s, study.file
+    again = f"strata ask {file.with_suffix('')}"
     forecast(study, jobs, budget_s)
     folder, chosen = _answered(study, jobs, again)
     while (following := asking.next_step(study, chosen, jobs)) and following.real_s <= more_s:
