@@ -164,6 +164,12 @@ _LAYERS: Final = {
         1,
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
     ),
+    "layer-guest-limits": (
+        1,
+        '{ layer = "ext4" }, { layer = "raw" }, '
+        '{ layer = "guest", memory = "192MiB", cpus = 1, io = { weight = 200, latency = "20ms" } }, '
+        '{ layer = "xfs" }',
+    ),
     "layer-incus": (1, '{ layer = "incus", memory = "128MiB" }'),
     "layer-incus-lvm-thin": (1, '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }'),
     "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB", write_max = "20MB/s" }'),

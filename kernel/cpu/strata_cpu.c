@@ -13,8 +13,11 @@
  * A virtual machine's kernel counts like this one, and its counters are added to these whenever it enters this one: it pays for its work and for
  * its programs'. What this kernel does to run it, system calls that a processor would do itself, takes no time.
  */
+#include <linux/cgroup.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/stat.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/strata_cpu_prices.h>
 #include <linux/time-internal.h>
 #include <linux/uaccess.h>
@@ -25,6 +28,8 @@
 /* A loop in the kernel pays when it has counted this much. */
 #define LOOP_UNITS 16384
 #define LOOP_BYTES 131072
+/* The period of cpu.max where none is given, as elsewhere. */
+#define PERIOD_US 100000
 /* So many readings of the clock without a step of it are a loop that waits for one. */
 #define CLOCK_READS_MAX 256
 
@@ -32,6 +37,12 @@ unsigned long strata_cpu_counts[CPU_COUNTERS] __used;
 EXPORT_SYMBOL(strata_cpu_counts);
 bool strata_cpu_priced;
 struct strata_cpu_use strata_cpu_use;
+
+/* The processors of a control group: of the machine's, its tasks use no more at a time. */
+struct strata_cpu_group {
+	unsigned int processors;
+	u64 free_at_ns[] __counted_by(processors);
+};
 
 static u64 priced_since_ns;	/* a sched_clock() of 0 */
 static u64 free_at_ns[STRATA_PROCESSORS_MAX];
@@ -90,30 +101,65 @@ static void take_machine(void)
 	cpu->owed_ps += take();
 }
 
-/* Gives work that is not before `from` to the processor that is free first; returns when it is done. */
-static u64 reserve(u64 from, u64 ns)
+/* Gives work that is not before `from` to the processor that is free first; returns when it begins. */
+static u64 occupy(u64 free_at[], unsigned int processors, u64 from, u64 ns)
 {
-	u64 now = strata_cpu_now(), start;
 	unsigned int i, best = 0;
+	u64 start;
 
-	for (i = 1; i < strata_cpu_prices.processors; i++)
-		if (free_at_ns[i] < free_at_ns[best])
+	for (i = 1; i < processors; i++)
+		if (free_at[i] < free_at[best])
 			best = i;
-	start = max(now, free_at_ns[best]);
+	start = max(from, free_at[best]);
+	free_at[best] = start + ns;
+	return start;
+}
+
+/* The limited groups of a task, from its own outwards; an interrupt has none. */
+static struct cgroup_subsys_state *limited(struct cgroup_subsys_state *css)
+{
+	while (css && !css->strata_group)
+		css = css->parent;
+	return css;
+}
+
+static struct cgroup_subsys_state *first_limited(const struct task_struct *task)
+{
+	return task ? limited(task_css_check(task, cpu_cgrp_id, true)) : NULL;
+}
+
+/* Gives a task's work that is not before `from` to a processor of the machine, and of each of its groups; returns when it is done. */
+static u64 reserve(const struct task_struct *task, u64 from, u64 ns)
+{
+	u64 start = occupy(free_at_ns, strata_cpu_prices.processors, strata_cpu_now(), ns);
+	struct cgroup_subsys_state *css;
+
+	for (css = first_limited(task); css; css = limited(css->parent))
+		start = occupy(css->strata_group->free_at_ns, css->strata_group->processors, start, ns);
 	strata_cpu_use.queued_ns += max(start, from) - from;
-	free_at_ns[best] = start + ns;
 	strata_cpu_use.busy_ns += ns;
 	return max(start, from) + ns;
 }
 
-static bool has_idle_processor(void)
+static bool is_one_idle(const u64 free_at[], unsigned int processors)
 {
 	unsigned int i;
 
-	for (i = 0; i < strata_cpu_prices.processors; i++)
-		if (free_at_ns[i] <= strata_cpu_now())
+	for (i = 0; i < processors; i++)
+		if (free_at[i] <= strata_cpu_now())
 			return true;
 	return false;
+}
+
+/* Whether a processor is idle that the task may use. */
+static bool has_idle_processor(const struct task_struct *task)
+{
+	bool idle = is_one_idle(free_at_ns, strata_cpu_prices.processors);
+	struct cgroup_subsys_state *css;
+
+	for (css = first_limited(task); css && idle; css = limited(css->parent))
+		idle = is_one_idle(css->strata_group->free_at_ns, css->strata_group->processors);
+	return idle;
 }
 
 static bool in_interrupt_handler(void)
@@ -124,7 +170,7 @@ static bool in_interrupt_handler(void)
 /* Interrupts cannot be told what they owe: a processor does it at once. */
 static u64 reserve_interrupt(u64 ps)
 {
-	return reserve(strata_cpu_now(), ps / 1000);
+	return reserve(NULL, strata_cpu_now(), ps / 1000);
 }
 
 static void settle_slice(struct strata_cpu *cpu, u64 limit_ns)
@@ -132,7 +178,7 @@ static void settle_slice(struct strata_cpu *cpu, u64 limit_ns)
 	u64 ns = min(cpu->owed_ps / 1000, limit_ns);
 
 	cpu->owed_ps -= ns * 1000;
-	cpu->ready_ns = reserve(max(strata_cpu_now(), cpu->ready_ns), ns);
+	cpu->ready_ns = reserve(container_of(cpu, struct task_struct, strata_cpu), max(strata_cpu_now(), cpu->ready_ns), ns);
 }
 
 /*
@@ -294,7 +340,7 @@ void strata_cpu_wake(struct task_struct *task)
 		cpu->owed_ps += take_of(current);
 		settle_slice(cpu, U64_MAX);
 		/* A machine's kernel and its programs take turns on one processor. */
-		idle = has_idle_processor() && task != current && !(cpu->program->machine && cpu->program == task->strata_cpu.program);
+		idle = has_idle_processor(task) && task != current && !(cpu->program->machine && cpu->program == task->strata_cpu.program);
 		if (idle) {
 			strata_cpu_count(CPU_IDLE_WAKEUP);
 			cpu->owed_ps += take_of(current);
@@ -302,7 +348,7 @@ void strata_cpu_wake(struct task_struct *task)
 		}
 		done = cpu->ready_ns;
 	} else {
-		idle = has_idle_processor();
+		idle = has_idle_processor(task);
 		done = reserve_interrupt(take());
 	}
 	if (idle)
@@ -382,4 +428,39 @@ void strata_cpu_start(void)
 void strata_cpu_fork(struct task_struct *child)
 {
 	child->strata_cpu = (struct strata_cpu) { .program = current->strata_cpu.program };
+}
+
+/*
+ * cpu.max, "QUOTA PERIOD" or "max": here a group has as many processors as a period's quota fills. Elsewhere it may use more of them for a part of
+ * each period, and none for the rest.
+ */
+int strata_cpu_max_show(struct seq_file *file, void *unused)
+{
+	const struct strata_cpu_group *group = seq_css(file)->strata_group;
+
+	if (group)
+		seq_printf(file, "%u %u\n", group->processors * PERIOD_US, PERIOD_US);
+	else
+		seq_printf(file, "max %u\n", PERIOD_US);
+	return 0;
+}
+
+ssize_t strata_cpu_max_write(struct kernfs_open_file *of, char *text, size_t count, loff_t at)
+{
+	struct cgroup_subsys_state *css = of_css(of);
+	struct strata_cpu_group *group = NULL;
+	unsigned int quota_us, period_us = PERIOD_US;
+
+	if (strncmp(text, "max", 3)) {
+		if (sscanf(text, "%u %u", &quota_us, &period_us) < 1 || !quota_us || !period_us || quota_us % period_us ||
+		    quota_us / period_us > STRATA_PROCESSORS_MAX)
+			return -EINVAL;
+		group = kzalloc(struct_size(group, free_at_ns, quota_us / period_us), GFP_KERNEL);
+		if (!group)
+			return -ENOMEM;
+		group->processors = quota_us / period_us;
+	}
+	swap(css->strata_group, group);
+	kfree(group);
+	return count;
 }

@@ -9,6 +9,8 @@
 #define STRATA_CPU_DONE_MAX 128U	/* of more operations in one ring, some share their place */
 
 struct file;
+struct kernfs_open_file;
+struct seq_file;
 struct strata_program;
 struct task_struct;
 
@@ -44,6 +46,8 @@ void strata_cpu_resched(void);		/* a long loop in the kernel may pause */
 bool strata_cpu_read_clock(void);	/* false if reading the clock must move it */
 u64 strata_cpu_clock_read_ns(void);
 u64 strata_cpu_sched_clock(void);
+int strata_cpu_max_show(struct seq_file *file, void *unused);
+ssize_t strata_cpu_max_write(struct kernfs_open_file *of, char *text, size_t count, loff_t at);
 
 /* kernel/sched/core.c: sleeps below schedule(), so that a worker that pays counts as busy */
 void strata_cpu_sleep(u64 ns);

@@ -10,6 +10,9 @@
 #define CUTS_BYTES (BLOCKS_GROUP * sizeof(u16))
 #define GROUP_BYTES (BLOCKS_GROUP + VALUES_BYTES + CUTS_BYTES)
 #define MAP_OFFSET BLOCKS_BYTES
+#define SMALLEST_BYTES (BLOCKS_BYTES >> PIECES_WHOLE)
+#define PACKED_BYTES (BLOCKS_BYTES / 2)
+#define PACK_FAILURES_MAX 6U	/* then 1 of 64 blocks is tried */
 
 struct header {
 	u64 magic;
@@ -73,7 +76,15 @@ static u64 offset_of(const struct blocks *blocks, u64 at)
 	return blocks_slots_offset(blocks) + blocks->value[at / BLOCKS_BYTES] * BLOCKS_BYTES + at % BLOCKS_BYTES;
 }
 
-/* Of a block that is not stored. */
+/* The size of a block's piece of the store; PIECES_SIZES: it has none. */
+static u32 size_of(u8 kind)
+{
+	if (kind == BLOCK_STORED)
+		return PIECES_WHOLE;
+	return kind >= BLOCK_PACKED ? (u32)kind - BLOCK_PACKED : PIECES_SIZES;
+}
+
+/* Of a block that is not in the store. */
 static struct pattern pattern_of(const struct blocks *blocks, u64 block)
 {
 	struct pattern pattern = { .kind = PATTERN_WORD };
@@ -147,26 +158,58 @@ static int run_add(struct blocks *blocks, bool write, struct run *run, const str
 	return error;
 }
 
-/* Part of a block that is not stored, in memory at the cursor. */
-static void fill(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
+static int move_packed(struct blocks *blocks, bool write, u64 block, u64 bytes)
 {
-	struct pattern pattern = pattern_of(blocks, at / BLOCKS_BYTES);
+	struct content_vector vector = { .base = blocks->packed, .length = bytes };
+	u64 offset = blocks_slots_offset(blocks) + (blocks->value[block] * SMALLEST_BYTES << size_of(blocks->kind[block]));
+
+	return write ? blocks->store.write(blocks->store.owner, &vector, 1, offset, bytes) :
+		       blocks->store.read(blocks->store.owner, &vector, 1, offset, bytes);
+}
+
+/* All of a block that is not stored as it is. */
+static int make(struct blocks *blocks, u64 block, u8 *to)
+{
+	struct pattern pattern;
+	u64 bytes;
+	u16 length;
+	int error;
+
+	if (blocks->kind[block] < BLOCK_PACKED) {
+		pattern = pattern_of(blocks, block);
+		pattern_make(&pattern, to);
+		return 0;
+	}
+	bytes = SMALLEST_BYTES << size_of(blocks->kind[block]);
+	error = move_packed(blocks, false, block, bytes);
+	memcpy(&length, blocks->packed, sizeof(length));
+	if (!error && (length > bytes - sizeof(length) || !blocks->store.unpack ||
+		       !blocks->store.unpack(blocks->store.owner, blocks->packed + sizeof(length), length, to)))
+		error = -5;	/* EIO */
+	return error;
+}
+
+/* Part of a block that is not stored as it is, in memory at the cursor. */
+static int fill(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
+{
 	const u8 *from = blocks->scratch + at % BLOCKS_BYTES;
 	u64 piece;
 	u8 *base = cursor_piece(cursor, &piece);
+	int error;
 
 	if (bytes == BLOCKS_BYTES && piece >= bytes) {
-		pattern_make(&pattern, base);
 		cursor_move(cursor, bytes);
-		return;
+		return make(blocks, at / BLOCKS_BYTES, base);
 	}
-	for (pattern_make(&pattern, blocks->scratch); bytes; bytes -= piece) {
+	error = make(blocks, at / BLOCKS_BYTES, blocks->scratch);
+	for (; bytes; bytes -= piece) {
 		base = cursor_piece(cursor, &piece);
 		piece = smaller(piece, bytes);
 		memcpy(base, from, piece);
 		cursor_move(cursor, piece);
 		from += piece;
 	}
+	return error;
 }
 
 static void gather(struct cursor *cursor, u8 *to, u64 bytes)
@@ -201,29 +244,19 @@ int blocks_read(struct blocks *blocks, u64 sector, const struct content_vector *
 			cursor_move(&cursor, stop - at);
 		} else {
 			error = run_end(blocks, false, &run);
-			fill(blocks, &cursor, at, stop - at);
+			if (!error)
+				error = fill(blocks, &cursor, at, stop - at);
 		}
 	}
 	return error ? error : run_end(blocks, false, &run);
 }
 
-static void release_slot(struct blocks *blocks, u64 block)
+static void release_piece(struct blocks *blocks, u64 block)
 {
-	if (blocks->kind[block] != BLOCK_STORED)
-		return;
-	blocks->unused[(blocks->unused_first + blocks->unused_count++) % blocks->count] = blocks->value[block];
-}
+	u32 size = size_of(blocks->kind[block]);
 
-static u64 take_slot(struct blocks *blocks)
-{
-	u64 slot;
-
-	if (!blocks->unused_count)
-		return blocks->slots++;
-	slot = blocks->unused[blocks->unused_first];
-	blocks->unused_first = (blocks->unused_first + 1) % blocks->count;
-	blocks->unused_count--;
-	return slot;
+	if (size < PIECES_SIZES)
+		pieces_put(&blocks->pieces, size, blocks->value[block]);
 }
 
 static void touch(struct blocks *blocks, u64 block)
@@ -233,13 +266,15 @@ static void touch(struct blocks *blocks, u64 block)
 	*group = *group ? *group : GROUP_TOUCHED;
 }
 
-static void set_stored(struct blocks *blocks, u64 block)
+/* Gives the block a piece of the store. */
+static void set_kept(struct blocks *blocks, u64 block, u8 kind)
 {
-	if (blocks->kind[block] == BLOCK_STORED)
+	if (blocks->kind[block] == kind)
 		return;
+	release_piece(blocks, block);
 	touch(blocks, block);
-	blocks->kind[block] = BLOCK_STORED;
-	blocks->value[block] = take_slot(blocks);
+	blocks->kind[block] = kind;
+	blocks->value[block] = pieces_take(&blocks->pieces, size_of(kind));
 }
 
 static void set_cut(struct blocks *blocks, u64 block, u32 bytes)
@@ -259,7 +294,7 @@ static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 
 	if (!pattern_find(content, &pattern))
 		return false;
-	release_slot(blocks, block);
+	release_piece(blocks, block);
 	touch(blocks, block);
 	if (pattern.kind == PATTERN_WORD && !pattern.value) {
 		blocks->kind[block] = BLOCK_ZERO;
@@ -271,27 +306,54 @@ static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 	return true;
 }
 
+/* Keeps a whole block packed if that saves half of it. */
+static bool keep_packed(struct blocks *blocks, u64 block, const u8 *content, int *error)
+{
+	u16 length = 0;
+	u32 size = 0;
+
+	if (blocks->pack_skips) {
+		blocks->pack_skips--;
+		return false;
+	}
+	if (blocks->store.pack)
+		length = (u16)blocks->store.pack(blocks->store.owner, content, blocks->packed + sizeof(length), PACKED_BYTES - sizeof(length));
+	if (!length) {
+		blocks->pack_failures += blocks->pack_failures < PACK_FAILURES_MAX;
+		blocks->pack_skips = (1U << blocks->pack_failures) - 1;
+		return false;
+	}
+	blocks->pack_failures = 0;
+	memcpy(blocks->packed, &length, sizeof(length));
+	while (SMALLEST_BYTES << size < length + sizeof(length))
+		size++;
+	set_kept(blocks, block, (u8)(BLOCK_PACKED + size));
+	*error = move_packed(blocks, true, block, length + sizeof(length));
+	return true;
+}
+
 static int store_scratch(struct blocks *blocks, u64 block)
 {
 	struct content_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
 
-	set_stored(blocks, block);
+	set_kept(blocks, block, BLOCK_STORED);
 	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
 }
 
-/* Part of a block that the store does not hold yet: write the rest of the block as well. */
+/* Part of a block that is not stored as it is: write the rest of the block as well. */
 static int write_part(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
 {
 	u64 block = at / BLOCKS_BYTES;
-	struct pattern pattern = pattern_of(blocks, block);
+	int error = make(blocks, block, blocks->scratch);
 
-	pattern_make(&pattern, blocks->scratch);
+	if (error)
+		return error;
 	gather(cursor, blocks->scratch + at % BLOCKS_BYTES, bytes);
 	return keep_compact(blocks, block, blocks->scratch) ? 0 : store_scratch(blocks, block);
 }
 
-/* Whether the whole block at the cursor could be kept compactly, which is done then. */
-static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u64 block)
+/* Whether the whole block at the cursor could be kept in less than a slot, which is done then. */
+static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u64 block, int *error)
 {
 	struct cursor copy = *cursor;
 	u64 piece;
@@ -301,7 +363,7 @@ static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u6
 		gather(&copy, blocks->scratch, BLOCKS_BYTES);
 		content = blocks->scratch;
 	}
-	return keep_compact(blocks, block, content);
+	return keep_compact(blocks, block, content) || keep_packed(blocks, block, content, error);
 }
 
 int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count)
@@ -319,14 +381,15 @@ int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector 
 
 		stop = smaller((block + 1) * BLOCKS_BYTES, end);
 		whole = stop - at == BLOCKS_BYTES;
-		if (whole ? write_compact(blocks, &cursor, block) : !stored) {
-			error = run_end(blocks, true, &run);
+		if (whole ? write_compact(blocks, &cursor, block, &error) : !stored) {
+			if (!error)
+				error = run_end(blocks, true, &run);
 			if (whole)
 				cursor_move(&cursor, BLOCKS_BYTES);
 			else if (!error)
 				error = write_part(blocks, &cursor, at, stop - at);
 		} else {
-			set_stored(blocks, block);
+			set_kept(blocks, block, BLOCK_STORED);
 			error = run_add(blocks, true, &run, &cursor, offset_of(blocks, at), stop - at);
 			cursor_move(&cursor, stop - at);
 		}
@@ -354,7 +417,7 @@ static void erase_blocks(struct blocks *blocks, u64 first, u64 end)
 		u64 group = first / BLOCKS_GROUP, start = first, stop = smaller((group + 1) * BLOCKS_GROUP, end);
 
 		for (; blocks->touched[group] && first < stop; first++) {
-			release_slot(blocks, first);
+			release_piece(blocks, first);
 			blocks->kind[first] = BLOCK_ZERO;
 			if (blocks->touched[group] == GROUP_CUT)
 				blocks->cut[first] = 0;
@@ -397,8 +460,9 @@ bool blocks_open(struct blocks *blocks, const struct content_store *store, u64 s
 	blocks->cut = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->cut));
 	blocks->touched = platform_alloc(blocks->groups);
 	blocks->scratch = platform_alloc(BLOCKS_BYTES);
-	blocks->unused = platform_alloc(blocks->count * sizeof(*blocks->unused));
-	if (blocks->kind && blocks->value && blocks->cut && blocks->touched && blocks->scratch && blocks->unused)
+	blocks->packed = platform_alloc(PACKED_BYTES);
+	if (pieces_open(&blocks->pieces, blocks->count) && blocks->kind && blocks->value && blocks->cut && blocks->touched && blocks->scratch &&
+	    blocks->packed)
 		return true;
 	blocks_close(blocks);
 	return false;
@@ -416,8 +480,9 @@ void blocks_close(struct blocks *blocks)
 		platform_free(blocks->touched, blocks->groups);
 	if (blocks->scratch)
 		platform_free(blocks->scratch, BLOCKS_BYTES);
-	if (blocks->unused)
-		platform_free(blocks->unused, blocks->count * sizeof(*blocks->unused));
+	if (blocks->packed)
+		platform_free(blocks->packed, PACKED_BYTES);
+	pieces_close(&blocks->pieces);
 	memset(blocks, 0, sizeof(*blocks));
 }
 
@@ -436,7 +501,7 @@ static int write_header(struct blocks *blocks, u64 state)
 		.magic = MAGIC,
 		.state = state,
 		.sectors = blocks->sectors,
-		.slots = blocks->slots,
+		.slots = blocks->pieces.slots,
 		.state_bytes = blocks->state_bytes,
 	};
 
@@ -455,32 +520,24 @@ static int move_group(struct blocks *blocks, bool write, u64 group)
 	return move(blocks, write, blocks->cut + group * BLOCKS_GROUP, at + BLOCKS_GROUP + VALUES_BYTES, CUTS_BYTES);
 }
 
-/*
- * Whether the entries make sense. The slots that none of them has become the unused ones; the ring's memory holds a mark of
- * each slot until then.
- */
+/* Whether the entries make sense. The pieces that none of them has become the unused ones. */
 static bool take_over(struct blocks *blocks, u64 slots)
 {
-	u64 group, block, slot;
+	u64 group, block;
+	u32 size;
 
-	if (slots > blocks->count)
+	if (!pieces_load(&blocks->pieces, slots))
 		return false;
 	for (group = 0; group < blocks->groups; group++) {
 		for (block = group * BLOCKS_GROUP; blocks->touched[group] && block < (group + 1) * BLOCKS_GROUP; block++) {
 			if (blocks->kind[block] >= BLOCK_KINDS || blocks->cut[block] >= BLOCKS_BYTES)
 				return false;
-			if (blocks->kind[block] != BLOCK_STORED)
-				continue;
-			slot = blocks->value[block];
-			if (slot >= slots || blocks->unused[slot])
+			size = size_of(blocks->kind[block]);
+			if (size < PIECES_SIZES && !pieces_load_used(&blocks->pieces, size, blocks->value[block]))
 				return false;
-			blocks->unused[slot] = 1;
 		}
 	}
-	blocks->slots = slots;
-	for (slot = 0; slot < slots; slot++)
-		if (!blocks->unused[slot])
-			blocks->unused[blocks->unused_count++] = slot;
+	pieces_load_end(&blocks->pieces);
 	return true;
 }
 

@@ -3,8 +3,9 @@
  * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine or eleven bytes is kept,
  * and a block that was never written costs nothing: so hundreds of gigabytes of zeros, or of what the load generator and fio write, need
  * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with its content, and not
- * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed, as after a TRIM, are used again, also
- * by later boots, but not given back: the host's file keeps the size that it had at its peak.
+ * with the disk, which may be larger than a file of the host can be. Content that can be packed into half a slot, a quarter or an eighth
+ * gets such a piece (pieces.h). Pieces that are no longer needed, as after a TRIM, are used again, also by later boots, but not given back:
+ * the host's file keeps the size that it had at its peak.
  *
  * The index is in memory, committed where it is touched. blocks_save() writes it to the beginning of the store, so that the store is
  * all that the next boot needs:
@@ -19,6 +20,7 @@
 #define STRATA_BLOCKS_H
 
 #include "pattern.h"
+#include "pieces.h"
 
 #define BLOCKS_BYTES PATTERN_BLOCK_BYTES
 #define BLOCKS_SECTORS (BLOCKS_BYTES / 512U)
@@ -31,20 +33,23 @@ struct content_vector {
 };
 
 /*
- * Where the content lies. Each function returns 0 or a negative error number, and may change the vectors. What was never written
- * reads as zeros.
+ * Where the content lies. Reading and writing return 0 or a negative error number, and may change the vectors. What was never written
+ * reads as zeros. Packing a block returns its bytes, 0 if there is no room for them; NULL: nothing is packed.
  */
 struct content_store {
 	void *owner;
 	int (*read)(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes);
 	int (*write)(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes);
+	u32 (*pack)(void *owner, const void *block, void *to, u32 room);
+	bool (*unpack)(void *owner, const void *from, u32 bytes, void *block);
 };
 
 enum block_kind {
 	BLOCK_ZERO,
 	BLOCK_STORED,		/* its value: the slot */
 	BLOCK_COMPACT,		/* and an enum pattern_kind; its value and cut: the pattern's */
-	BLOCK_KINDS = BLOCK_COMPACT + PATTERN_KINDS
+	BLOCK_PACKED = BLOCK_COMPACT + PATTERN_KINDS,	/* and its piece's size, which its value counts in; the piece begins with a u16 of its bytes */
+	BLOCK_KINDS = BLOCK_PACKED + PIECES_WHOLE
 };
 
 enum blocks_group {
@@ -64,11 +69,11 @@ struct blocks {
 	u16 *cut;
 	u8 *touched;		/* of a group: an enum blocks_group */
 	u8 *scratch;		/* one block */
-	u64 slots;		/* that were ever used */
+	u8 *packed;		/* half a slot */
+	u32 pack_failures;	/* in succession */
+	u32 pack_skips;		/* blocks that are not tried: content that cannot be packed comes in long runs */
+	struct pieces pieces;
 	u64 state_bytes;	/* of the model's state behind the slots (nonvolatile.h); until the next slot is taken */
-	u64 *unused;		/* a ring: slots that are free again, the longest free one first */
-	u64 unused_first;
-	u64 unused_count;
 };
 
 enum blocks_state {

@@ -105,7 +105,7 @@ void nonvolatile_move(struct nonvolatile *stream, void *memory, u64 bytes)
 
 static u64 move_state(struct disk *disk, struct blocks *blocks, bool saving, int *error)
 {
-	u64 from = blocks_slots_offset(blocks) + blocks->slots * BLOCKS_BYTES;
+	u64 from = blocks_slots_offset(blocks) + blocks->pieces.slots * BLOCKS_BYTES;
 	struct nonvolatile stream = { .store = &blocks->store, .saving = saving, .offset = from };
 
 	disk->config.ops->nonvolatile(disk, &stream);

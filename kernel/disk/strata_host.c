@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The host under the modelled disks: memory for the models' state, and the files with the disks' sectors. */
+/* The host under the modelled disks: memory for the models' state, the files with the disks' sectors, and the packing of these. */
 #define pr_fmt(fmt) "strata: " fmt
 
+#include <linux/lz4.h>
 #include <linux/mm.h>
 #include <linux/printk.h>
+#include <linux/strata_cpu.h>
 #include <os.h>
 #include "strata.h"
 
@@ -95,11 +97,38 @@ static int host_write(void *owner, struct content_vector *vector, u32 count, u64
 	return 0;
 }
 
+static u8 pack_memory[LZ4_MEM_COMPRESS] __aligned(8);
+
+/* A modelled machine does not compute this: what it counts is forgotten. */
+static u32 host_pack(void *owner, const void *block, void *to, u32 room)
+{
+	unsigned long counts[CPU_COUNTERS];
+	int bytes;
+
+	memcpy(counts, strata_cpu_counts, sizeof(counts));
+	bytes = LZ4_compress_default(block, to, BLOCKS_BYTES, room, pack_memory);
+	memcpy(strata_cpu_counts, counts, sizeof(counts));
+	return bytes;
+}
+
+static bool host_unpack(void *owner, const void *from, u32 bytes, void *block)
+{
+	unsigned long counts[CPU_COUNTERS];
+	int unpacked;
+
+	memcpy(counts, strata_cpu_counts, sizeof(counts));
+	unpacked = LZ4_decompress_safe(from, block, bytes, BLOCKS_BYTES);
+	memcpy(strata_cpu_counts, counts, sizeof(counts));
+	return unpacked == BLOCKS_BYTES;
+}
+
 void strata_store_init(struct content_store *store, struct strata_file *file)
 {
 	store->owner = file;
 	store->read = host_read;
 	store->write = host_write;
+	store->pack = host_pack;
+	store->unpack = host_unpack;
 }
 
 int strata_read_text(int fd, char *text, size_t room, size_t *length)

@@ -141,14 +141,25 @@ MADE: dict[int, Callable[[int], bytes]] = {
     7: lambda stamp: cm.fio_block(stamp, 1 + stamp * 1009 % BLOCK),
 }
 
+PACKED = 8
+
+
+def packed_block(stamp: int, size: int) -> bytes:
+    """Content of which the library's compressor, which drops zeros at the end, keeps ``size`` bytes."""
+    return (hashlib.shake_128(b"%d" % stamp).digest(max(size, 2) - 1) + b"\1").ljust(BLOCK, b"\0")
+
 
 def content_of(kind: int, stamp: int, sectors: int) -> bytes:
-    """Content that tells which command wrote it: random-looking, or of a pattern that is kept compactly."""
+    """Content that tells which command wrote it: random-looking, of a pattern, or what can be packed."""
     size = sectors * SECTOR
     if kind == 1:
         return bytes(size)
     if kind == 2:
         return (stamp.to_bytes(8, "little") * (size // 8 + 1))[:size]
+    if kind == PACKED:
+        return b"".join(packed_block(stamp + at, stamp * 577 % 2200) for at in range(size // BLOCK + 1))[
+            :size
+        ]
     if kind in MADE:
         return (MADE[kind](stamp) * (size // BLOCK + 1))[:size]
     return hashlib.shake_128(b"%d" % stamp).digest(size)
@@ -368,6 +379,26 @@ def test_room_that_is_no_longer_needed_is_used_again() -> None:
         disk.submit(turn, Io(WRITE, 512 * turn, 512, 0, content_of(0, turn, 512)))
         assert disk.content(512 * turn, 512) == content_of(0, turn, 512)
     assert store.end_bytes == first
+
+
+def test_what_is_packed_takes_an_eighth_a_quarter_or_half_and_its_room_is_used_again() -> None:
+    store, base = Store(STORE_BYTES), Store(STORE_BYTES)
+    FullDisk(text_of("null"), base).submit(0, Io(WRITE, 0, 8, 0, content_of(0, 1, 8)))
+    start, blocks = base.end_bytes - BLOCK, SECTORS * SECTOR // BLOCK
+    disk, ends = FullDisk(text_of("null"), store), []
+    for turn, size in enumerate((510, 1022, 2046, 2047, 2046, 1022, 510)):  # and two bytes with their number
+        wanted = [packed_block(turn * blocks + at, size) for at in range(blocks)]
+        for at, content in enumerate(wanted):
+            disk.submit(turn, Io(WRITE, at * 8, 8, 0, content))
+            disk.take(turn)
+        assert [disk.content(at * 8, 8) for at in range(blocks)] == wanted
+        assert disk.content(9, 3) == b"".join(wanted)[9 * SECTOR : 12 * SECTOR]
+        ends.append((store.end_bytes - start) / BLOCK / blocks)
+    assert ends[0] == pytest.approx(1 / 8, rel=0.01)
+    assert ends[1] - ends[0] == pytest.approx(1 / 4, rel=0.01)  # an eighth that is free is no quarter
+    assert ends[2] - ends[1] == pytest.approx(1 / 2, rel=0.01)
+    assert ends[3] <= 2  # not packed any more
+    assert len({*ends[3:]}) == 1
 
 
 def test_the_content_of_a_lab_that_was_killed_is_refused() -> None:

@@ -58,8 +58,29 @@ def test_room_that_a_boot_frees_is_used_by_the_next_one() -> None:
     assert len(set(ends)) == 1
 
 
+def test_what_is_packed_outlives_a_boot_and_the_rests_of_slots_are_used() -> None:
+    def half(block: int) -> bytes:
+        return noise(block)[:1500].ljust(BLOCK, b"\0")
+
+    on = Store(64 << 20)
+    disk, _ = boot(on)
+    for block in range(101):  # the last one leaves half a slot
+        at_once(disk, Io(WRITE, block * 8, 8, 0, half(block)))
+    at_once(disk, Io(DISCARD, 0, 80))
+    shut_down(disk)
+    slots = -(-on.end_bytes // BLOCK)
+    disk, state = boot(on)
+    assert state == LOADED
+    assert all(disk.content(block * 8, 8) == half(block) for block in range(10, 101))
+    at_once(disk, Io(WRITE, 300 * 8, 8, 0, half(300)))
+    store(disk, range(200, 205))  # five whole slots, of ten halves
+    assert -(-on.end_bytes // BLOCK) == slots
+    assert disk.content(300 * 8, 8) == half(300)
+
+
 def test_a_damaged_index_is_refused() -> None:
     for offset, damage in (
+        (KINDS + 1, (105).to_bytes(1, "little")),  # the second eighth of the first block's slot
         (KINDS, b"\xff"),  # a kind that there is not
         (KINDS + 4096, (3).to_bytes(8, "little")),  # the first block's slot: one that was never taken
         (KINDS + 4096, (1).to_bytes(8, "little")),  # the second block's

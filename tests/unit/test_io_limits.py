@@ -37,11 +37,13 @@ def test_every_disk_limits_the_group_before_anything_runs_in_it(tmp_path: Path) 
             (step.argv[-1].rpartition("/")[2], (step.stdin or "").partition(" ")[2]) for step in files
         )
         assert told == [
+            ("io.bfq.weight", ""),
+            *[("io.cost.qos", "enable=1 ctrl=auto\n")] * 2,
             *[("io.latency", "target=20000\n")] * 2,
             *[("io.max", "riops=300 wbps=5000000\n")] * 2,
             ("io.weight", "200\n"),
         ], stack
-        (group,) = {step.argv[-1].rpartition("/")[0] for step in files}
+        (group,) = {step.argv[-1].rpartition("/")[0] for step in files} - {"/sys/fs/cgroup"}
         used = [at for at, step in enumerate(plan.steps) if step.cgroup == group]
         assert used
         assert max(map(plan.steps.index, files)) < used[0]

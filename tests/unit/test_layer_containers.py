@@ -9,7 +9,7 @@ import pytest
 
 from command_line import checked
 from strata.errors import DiagnosticsError
-from strata.lab.machine import lacking_options
+from strata.lab.machine import lacking_cpus
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -119,19 +119,23 @@ def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(tmp
         assert plan.prerequisites.packages == ()
 
 
-def test_guests_and_containers_can_have_processors_which_only_a_host_limits(tmp_path: Path) -> None:
+def test_guests_and_containers_can_have_processors_in_the_lab_and_on_a_host(tmp_path: Path) -> None:
     for layers, whose in (
         ('{ layer = "guest", cpus = 2 }, { layer = "xfs" }', "guest"),
         ('{ layer = "xfs" }, { layer = "nspawn", cpus = 2 }', "nspawn"),
     ):
-        plan = compile_trial(study_of(tmp_path, layers).on_host(), "stack", "load", 1)
-        (limit,) = (step for step in plan.steps if step.id == f"{whose}-cpus")
-        assert limit.argv[-1].endswith(f"_{whose}/cpu.max")
-        assert limit.stdin == "200000 100000\n"
-        assert "cgroup:cpu" in plan.prerequisites.features
-    config = tmp_path / "config"
-    config.write_text("# CONFIG_CFS_BANDWIDTH is not set\n")
-    assert [*lacking_options(plan, config)] == ["the lab's kernel has no cgroup cpu (CONFIG_CFS_BANDWIDTH)"]
+        study = study_of(tmp_path, layers)
+        for plan in (compile_trial(each, "stack", "load", 1) for each in (study, study.on_host())):
+            (limit,) = (step for step in plan.steps if step.id == f"{whose}-cpus")
+            assert limit.argv[-1].endswith(f"_{whose}/cpu.max")
+            assert limit.stdin == "200000 100000\n"
+            assert "cgroup:cpu" in plan.prerequisites.features
+            assert lacking_cpus(plan) is None
+        free = study_of(tmp_path, layers, head='cpu = "free"')
+        assert "takes no time" in str(lacking_cpus(compile_trial(free, "stack", "load", 1)))
+    incus = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "incus-dir", cpus = 2 }')
+    assert any("lxc.cgroup2.cpu.max = 200000 100000" in word for step in incus.steps for word in step.argv)
+    assert "cgroup:cpu" in incus.prerequisites.features
     assert not [
         step for step in plan_of(tmp_path, '{ layer = "guest" }, { layer = "xfs" }').steps if "cpu" in step.id
     ]

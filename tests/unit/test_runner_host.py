@@ -19,7 +19,7 @@ from strata.execution.schedule import plan_study
 from strata.lab.folder import private_folder
 from strata.lab.programs import AgentBuild
 from strata.model.layer import LayerContext, Provided
-from strata.model.memory_limit import limit_memory
+from strata.model.memory_limit import GroupLimits, limit_memory
 from strata.model.step import Prerequisites
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
@@ -115,7 +115,7 @@ def test_tenants_are_held_against_this_machines_memory_and_not_the_labs(tmp_path
     context = LayerContext("guest", 1, lower=(), provided=Provided("block", ()))
 
     def unmet(memory_bytes: int) -> str | None:
-        limits = limit_memory(context, memory_bytes, "the guest")
+        limits = limit_memory(context, GroupLimits(memory_bytes), "the guest")
         return runner.unmet(plan.model_copy(update={"steps": (*limits, *limits, *plan.steps)}))
 
     assert unmet(64 << 20) is None

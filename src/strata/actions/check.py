@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from strata.actions.run import RESULTS
-from strata.bundled import project_root
 from strata.errors import StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.experiment.strategies.power_cuts import uncut
-from strata.lab.machine import lacking_cpus, lacking_options
+from strata.lab.machine import lacking_cpus
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.warning import ResultWarning
@@ -121,14 +120,8 @@ def check_study(file: Path, past: Callable[[], list[Past]], scale: float) -> Che
         for plan, each in zip(plans, firsts, strict=True)
     ]
     only = _by_reason(there, lambda plan: lab_only(plan.prerequisites))
-    apart = _by_reason(plans, _lacking_in_lab)
+    apart = _by_reason(plans, lambda plan: filter(None, [lacking_cpus(plan)]))
     return CheckedStudy(read, len(runnable), dict(left_out), warnings, estimate, shared, only, apart)
-
-
-def _lacking_in_lab(plan: Plan) -> Iterator[str]:
-    """Why the lab cannot run a plan; its kernel, which need not be built yet, by its configuration."""
-    yield from filter(None, [lacking_cpus(plan)])
-    yield from lacking_options(plan, project_root() / "kernel/config/lab.config")
 
 
 def _by_reason(plans: Iterable[Plan], unmet: Callable[[Plan], Iterable[str]]) -> dict[str, list[str]]:

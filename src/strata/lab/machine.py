@@ -8,13 +8,10 @@ initial root (`strata.lab.initrd`) has the agent as ``/init``, the plan's module
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from strata.lab.disk import ROOT_DISK
-from strata.model.knobs import OPTIONS
 from strata.model.step import (
     AGENT,
     MACHINE_INITRD,
@@ -52,22 +49,13 @@ def has_machines(plan: Plan) -> bool:
     return MACHINE_KERNEL in plan.variables
 
 
-def lacking_options(plan: Plan, config: Path) -> Iterator[str]:
-    """The plan's needs that the lab's kernel of this configuration does not meet, each as a clause."""
-    asked = {each: OPTIONS[each] for each in plan.prerequisites.features if each in OPTIONS}
-    if not asked:
-        return
-    stated = config.read_text()
-    for feature, option in asked.items():
-        if f"CONFIG_{option}=" not in stated:
-            yield f"the lab's kernel has no {feature.replace(':', ' ')} (CONFIG_{option})"
-
-
 def lacking_cpus(plan: Plan) -> str | None:
-    """Why the lab has no machine with the plan's processors, as a clause; None if it has.
+    """Why the lab has no machine or group with the plan's processors, as a clause; None if it has.
 
     `kernel/config/lab.config` says why the same kernel cannot have several.
     """
+    if "cgroup:cpu" in plan.prerequisites.features and not plan.processor:
+        return 'with cpu = "free" computing takes no time, so that no group of programs can have `cpus`'
     if SEVERAL_CPUS not in plan.prerequisites.features:
         return None
     return (

@@ -126,8 +126,7 @@ class _Build:
         files = [f"{file}.ko" for each in self.shop.recipe.with_needs(*names) for file in each.files]
         title = f"modules: compiling {', '.join(names) if len(names) < 4 else f'{len(names)} groups'}"
         with self.shop.progress.step(title, total=_ESTIMATED_OBJECTS * len(names)) as step:
-            options = [f"CONFIG_{option}=m" for each in groups for option in each.options]
-            argv = ("make", *self.shop.recipe.make_arguments[1:], *options, f"-j{self.shop.jobs}", *files)
+            argv = ("make", *self.shop.recipe.make_arguments[1:], f"-j{self.shop.jobs}", *files)
             run_in(linux, self.log, "compiling kernel modules", *argv, on_line=counter(step))
 
     def out_of_tree(self, source: ModuleSource, unpacked: Path, tree: Path, linux: Path) -> None:

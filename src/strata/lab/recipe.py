@@ -44,7 +44,6 @@ class ModuleGroup:
     files: tuple[str, ...]  # the modules in load order: paths in the source's tree, without ``.ko``
     parameters: Mapping[str, str]  # a module's parameters, as on insmod's command line
     source: ModuleSource | None  # where the modules come from; None for the kernel's own tree
-    options: tuple[str, ...] = ()  # of the configuration, which only make is given
 
     def meets(self, prerequisites: Prerequisites) -> bool:
         """Whether a plan with these prerequisites needs the group."""
@@ -146,7 +145,6 @@ class Recipe:
         """
         stated = {f"kernel {name}": value for name, value in self.interface_wanted().items()}
         stated |= {"group": group.name, "modules": " ".join(group.files)}
-        stated |= {"options": " ".join(group.options)} if group.options else {}
         if source := group.source:
             stated |= {"package": source.package, "series": source.series}
             stated |= {"locked": locked.get(source.package, ""), "flags": " ".join(source.flags)}
@@ -222,6 +220,6 @@ def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:
     if (given := stated.get("source")) is not None:
         lists = _patches(folder, given["patches"]), tuple(given["configure"]), tuple(given["flags"])
         source = ModuleSource(given["package"], given["series"], *lists)
-    features, needs, options = (tuple(stated.get(key, ())) for key in ("features", "needs", "options"))
+    features, needs = (tuple(stated.get(key, ())) for key in ("features", "needs"))
     parameters = stated.get("parameters", {})
-    return ModuleGroup(name, features, needs, tuple(stated["files"]), parameters, source, options)
+    return ModuleGroup(name, features, needs, tuple(stated["files"]), parameters, source)

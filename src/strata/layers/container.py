@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from strata.model.layer import KernelLog, LayerContext, Share
-from strata.model.memory_limit import MemoryLimit, MemoryLimited
+from strata.model.memory_limit import MemoryLimit, MemoryLimited, ProcessorLimit
 from strata.model.step import AGENT, Command, Step
 from strata.units import NS_PER_S
 
@@ -39,6 +39,9 @@ class Container(MemoryLimited):
 
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
     """Memory of the container's programs and of the page cache of its files; it has no swap"""
+    cpus: ProcessorLimit = None
+    """The processors that its programs may use together (cpu.max; on a host, their time in each 0.1 s);
+    default: all"""
 
     def path(self, context: LayerContext) -> str:
         """A folder of the container."""

@@ -11,12 +11,12 @@ from strata.model.io_limit import IoLimits
 from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.model.memory_limit import (
     MEMORY_PREREQUISITES,
+    GroupLimits,
     MemoryLimit,
     MemoryLimited,
     ProcessorLimit,
     control_group,
     limit_memory,
-    limit_needs,
 )
 from strata.model.step import Prerequisites, Step
 
@@ -42,14 +42,18 @@ class Guest(MemoryLimited):
     io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
     """Limits of its requests to the disks; default: none"""
     cpus: ProcessorLimit = None
-    """The processors whose time its programs may take together (cpu.max); the lab's kernel cannot limit it
-    (CONFIG_CFS_BANDWIDTH), so that trials with it are skipped there; default: all"""
+    """The processors that its programs may use together (cpu.max; on a host, their time in each 0.1 s);
+    default: all"""
+
+    @property
+    def _limits(self) -> GroupLimits:
+        return GroupLimits(self.memory_bytes, self.io, self.cpus)
 
     def needs(self) -> Prerequisites:
-        return self.prerequisites | limit_needs(self.io, self.cpus)
+        return self.prerequisites | self._limits.needs()
 
     def build(self, context: LayerContext) -> list[Step]:
-        return limit_memory(context, self.memory_bytes, "the guest", self.io, self.cpus)
+        return limit_memory(context, self._limits, "the guest")
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return self.build(context)

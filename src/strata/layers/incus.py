@@ -35,7 +35,7 @@ from strata.layers.zfs.datasets import Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.model.abilities import Outcome
 from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.model.memory_limit import memory_bytes_max
+from strata.model.memory_limit import GroupLimits, memory_bytes_max, processor_quota
 from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, MemorySize, Rate, describe_size, whole_mib
 
@@ -195,6 +195,9 @@ class IncusContainer(Container):
         )
         return [made, *self.started(context)]
 
+    def needs(self) -> Prerequisites:
+        return self.prerequisites | GroupLimits(cpus=self.cpus).needs()
+
     def settings(self, context: LayerContext) -> list[str]:
         memory = (f"limits.memory={memory_bytes_max(self.memory_bytes)}B", "limits.memory.swap=false")
         settings = (*memory, f"raw.lxc={self._inside(context)}")
@@ -216,8 +219,9 @@ class IncusContainer(Container):
         in_memory = ("run tmpfs rw,nosuid,nodev,mode=755", "tmp tmpfs rw,nosuid,nodev,mode=1777")
         entries = [*(f"tmpfs {each}" for each in in_memory), *mounts]
         lines = [f"lxc.mount.entry = {entry} 0 0" for entry in entries]
-        high = f"lxc.cgroup2.memory.high = {self.memory_bytes}"
-        return "\n".join([*lines, high, "lxc.init.cmd = /usr/bin/sleep infinity"])
+        groups = [f"lxc.cgroup2.memory.high = {self.memory_bytes}"]
+        groups += [f"lxc.cgroup2.cpu.max = {processor_quota(self.cpus)}"] if self.cpus else []
+        return "\n".join([*lines, *groups, "lxc.init.cmd = /usr/bin/sleep infinity"])
 
     def started(self, context: LayerContext) -> list[Step]:
         container = container_of(context)
@@ -420,7 +424,7 @@ class Incus(IncusContainer):
     """On `zfs`, upper limit of the cache in memory (ARC), 64MiB at least"""
 
     def needs(self) -> Prerequisites:
-        return self.prerequisites | self._needs_pool_context()
+        return super().needs() | self._needs_pool_context()
 
     def _needs_pool_context(self) -> Prerequisites:
         if self.pool == "btrfs":

@@ -24,12 +24,7 @@ from strata.layers.directory import CopiedFolder
 from strata.model.abilities import Outcome
 from strata.model.io_limit import IoLimits
 from strata.model.layer import LayerContext
-from strata.model.memory_limit import (
-    ProcessorLimit,
-    control_group,
-    limit_memory,
-    limit_needs,
-)
+from strata.model.memory_limit import NO_LIMITS, GroupLimits, control_group, limit_memory
 from strata.model.step import AGENT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
@@ -54,9 +49,6 @@ class Nspawn(Container, CopiedFolder):
     layer: Literal["nspawn"] = "nspawn"
     io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
     """Limits of its requests to the disks; default: none"""
-    cpus: ProcessorLimit = None
-    """The processors whose time its programs may take together (cpu.max); the lab's kernel cannot limit it
-    (CONFIG_CFS_BANDWIDTH), so that trials with it are skipped there; default: all"""
     _on_host: bool = PrivateAttr(default=False)
 
     def on_host(self) -> Self:
@@ -65,12 +57,16 @@ class Nspawn(Container, CopiedFolder):
         return made
 
     def needs(self) -> Prerequisites:
-        limits = limit_needs(self.io, self.cpus)
+        limits = self._limits.needs()
         if not self._on_host:
             return self.prerequisites | limits
         features = () if self.memory_limit_bytes() is None else ("cgroup:memory",)
         own = {"features": (*features, "container:nspawn"), "packages": ()}
         return self.prerequisites.model_copy(update=own) | limits
+
+    @property
+    def _limits(self) -> GroupLimits:
+        return GroupLimits(self.memory_limit_bytes(), self.io, self.cpus)
 
     def memory_limit_bytes(self) -> int | None:
         # Not every host can limit memory: there only a limit counts that the study states.
@@ -103,11 +99,10 @@ class Nspawn(Container, CopiedFolder):
         group = control_group(own)
         # It moves itself and the container into groups below.
         emptied = Command(argv=("find", group, "-depth", "-type", "d", "-delete"))
-        made = limit_memory(own, self.memory_limit_bytes(), "the container", self.io, self.cpus)
         limits = [
             step if step.undo is None else step.model_copy(update={"undo": emptied})
-            for step in made
-            if self.memory_limit_bytes() is not None or self.io or self.cpus or step.undo is not None
+            for step in limit_memory(own, self._limits, "the container")
+            if self._limits != NO_LIMITS or step.undo is not None
         ]
         inside = self._inside(context, group)
         return [*limits, enter_step(context, *inside, cgroup=group, container=self._on_host)]

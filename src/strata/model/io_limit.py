@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
@@ -15,6 +15,10 @@ from strata.units import Duration, Rate, describe_duration, describe_size
 
 Operations = Annotated[StrictInt, Field(ge=1, le=10**9)]
 Throughput = Annotated[Rate, Field(ge=4096)]
+
+# Of the root group alone: in the sandbox of a host there is none.
+_COST: Final = "/sys/fs/cgroup/io.cost.qos"
+_BFQ_WEIGHT_MAX: Final = 1000
 
 
 class IoLimits(BaseModel):
@@ -31,11 +35,12 @@ class IoLimits(BaseModel):
     write_bytes_per_s: Throughput | None = Field(None, alias="write_rate", examples=["20MB/s"])
     """Data written; default: no limit"""
     latency_ns: Annotated[Duration, Field(ge=1000)] | None = Field(None, alias="latency", examples=["20ms"])
-    """io.latency: groups with a higher target are slowed down while this one's requests take longer; the
-    lab's kernel has no such control (CONFIG_BLK_CGROUP_IOLATENCY); default: none"""
+    """io.latency: groups with a higher target are slowed down while this one's requests take longer;
+    default: none"""
     weight: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(None, examples=[200])
-    """io.weight: its share beside other groups, which bfq or a model of the disk's cost obeys; the lab's
-    kernel has neither (CONFIG_BLK_CGROUP_IOCOST); default: 100"""
+    """Its share beside other groups, by bfq where that is the scheduler (io.bfq.weight), or by a model of the
+    disk's cost (io.weight), which the lab switches on; a host's administrator does (io.cost.qos); default:
+    100"""
 
     @model_validator(mode="after")
     def _some(self) -> IoLimits:
@@ -60,9 +65,14 @@ class IoLimits(BaseModel):
         most = " ".join(f"{name}={value}" for name, value in texts.items() if value is not None)
         target = None if self.latency_ns is None else f"target={self.latency_ns // 1000}"
         found = []
-        for disk in context.disks if most or target else ():
+        for disk in context.disks if most or target or self.weight else ():
             number = f"{context.name}-{disk}-number"
             found.append(context.step(f"number-{disk}", *find_number(disk), binds=number))
+            if self.weight is not None:
+                title, line = f"Weigh requests to {disk} by their cost", f"${{{number}}} enable=1 ctrl=auto\n"
+                found.append(
+                    context.step(f"io-cost-{disk}", title, "tee", _COST, stdin=line, expect_exit=(0, 1))
+                )
             for file, text in (("max", most), ("latency", target)):
                 if text:
                     title, line = f"Limit the requests of {whose} to {disk}", f"${{{number}}} {text}\n"
@@ -70,8 +80,13 @@ class IoLimits(BaseModel):
                         context.step(f"io-{file}-{disk}", title, "tee", f"{group}/io.{file}", stdin=line)
                     )
         if self.weight is not None:
-            line, title = f"default {self.weight}\n", f"Weigh the requests of {whose}"
+            title, bfq = f"Weigh the requests of {whose}", f"{min(self.weight, _BFQ_WEIGHT_MAX)}\n"
+            line, file = f"default {self.weight}\n", f"{group}/io.bfq.weight"
             found.append(context.step("io-weight", title, "tee", f"{group}/io.weight", stdin=line))
+            # The file is there if a disk has bfq.
+            found.append(
+                context.step("io-bfq", f"{title} by bfq", "tee", file, stdin=bfq, expect_exit=(0, 1))
+            )
         return found
 
     def __str__(self) -> str:

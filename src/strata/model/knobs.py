@@ -21,16 +21,6 @@ Percent = Annotated[StrictInt, Field(ge=0, le=100)]
 Centiseconds = Annotated[StrictInt, Field(ge=0, le=360_000)]
 DirtyBytes = Annotated[Size, Field(ge=8 << 10, le=1 << 40)]
 
-OPTIONS: Final = {
-    "scheduler:bfq": "IOSCHED_BFQ",
-    "queue:wbt_lat_usec": "BLK_WBT",
-    "cgroup:cpu": "CFS_BANDWIDTH",
-    "io:latency": "BLK_CGROUP_IOLATENCY",
-    "io:weight": "BLK_CGROUP_IOCOST",
-}
-"""The options of a kernel's configuration without which it lacks a feature."""
-
-
 EITHER: Final = {"dirty_ratio": "dirty_bytes", "dirty_background_ratio": "dirty_background_bytes"}
 """Limits that are a share or a size: setting one clears the other."""
 
@@ -107,8 +97,8 @@ class QueueKnobs(_Knobs):
     rotational: StrictBool | None = Field(None, examples=[False])
     """Whether the kernel takes it for a disk that turns, which btrfs and schedulers ask; default: as it is"""
     wbt_lat_usec: Annotated[StrictInt, Field(ge=0, le=10_000_000)] | None = Field(None, examples=[0])
-    """Writing back is throttled so that reads take this long, in µs, 0 for never; default: 75000, or 2000
-    of a disk that does not turn, and 0 under bfq. The lab's kernel has no such throttling"""
+    """Writing back is throttled so that reads take this long, in µs, 0 for never; default: 0 in the lab, and
+    of most distributions 75000, or 2000 of a disk that does not turn, and 0 under bfq"""
     write_cache: Literal["write back", "write through"] | None = Field(None, examples=["write back"])
     """Whether the kernel flushes the disk's cache: with write through it never does, and a disk with a
     volatile cache loses what it acknowledged; default: as the disk says"""

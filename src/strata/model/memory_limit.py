@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control groups that limit the memory of programs and of their page cache."""
+"""Control groups that limit programs: their memory with its page cache, their requests, their processors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
 from pydantic import Field, StrictInt
 
@@ -41,10 +41,27 @@ MemoryLimit = Annotated[
 ProcessorLimit = Annotated[
     StrictInt | None, Field(ge=1, le=64, examples=[1], exclude_if=lambda cpus: cpus is None)
 ]
-"""A key that limits processor time: programs take at most the time of this number of processors."""
+"""A key that limits processors, by cpu.max.
+
+In the lab's virtual time a group uses at most this number of processors at any time; on a host it takes their
+time in each 0.1 s, and may use more of them for a part of it.
+"""
 
 _CPU_PERIOD_US: Final = 100_000  # the kernel's own
 _PROCESSOR_PREREQUISITES: Final = Prerequisites(features=("cgroup:cpu",))
+
+
+class GroupLimits(NamedTuple):
+    """What the programs of a control group may take; None: without limit."""
+
+    memory_bytes: int | None = None
+    io: IoLimits | None = None
+    cpus: int | None = None
+
+    def needs(self) -> Prerequisites:
+        """What `limit_memory` needs beside `MEMORY_PREREQUISITES`."""
+        needs = self.io.needs() if self.io else Prerequisites()
+        return needs | _PROCESSOR_PREREQUISITES if self.cpus else needs
 
 
 class MemoryLimited(Layer):
@@ -78,25 +95,22 @@ def limited_bytes(steps: Iterable[Step]) -> int:
     return sum(limits.values())
 
 
-def limit_needs(io: IoLimits | None, cpus: int | None = None) -> Prerequisites:
-    """What `limit_memory` needs beside `MEMORY_PREREQUISITES`."""
-    needs = io.needs() if io else Prerequisites()
-    return needs | _PROCESSOR_PREREQUISITES if cpus else needs
+NO_LIMITS: Final = GroupLimits()
 
 
-def limit_memory(
-    context: LayerContext,
-    memory_bytes: int | None,
-    whose: str,
-    io: IoLimits | None = None,
-    cpus: int | None = None,
-) -> list[Step]:
+def processor_quota(cpus: int) -> str:
+    """The line of cpu.max."""
+    return f"{cpus * _CPU_PERIOD_US} {_CPU_PERIOD_US}"
+
+
+def limit_memory(context: LayerContext, limits: GroupLimits, whose: str) -> list[Step]:
     """Make the control group ``whose``, without swap, with limits of its memory, requests and processors.
 
     Programs above the limit are slowed down until pages are dropped or written back, and killed above
     `memory_bytes_max`.
     """
     group = control_group(context)
+    memory_bytes, io, cpus = limits
 
     def write(name: str, title: str, path: str, text: object, **fields: Any) -> Step:
         return context.step(name, title, "tee", path, stdin=f"{text}\n", **fields)
@@ -119,6 +133,6 @@ def limit_memory(
         ]
     steps += io.steps(context, group, whose) if io else []
     if cpus is not None:
-        quota = f"{cpus * _CPU_PERIOD_US} {_CPU_PERIOD_US}"
-        steps.append(write("cpus", f"Limit {whose}'s processor time", f"{group}/cpu.max", quota))
+        title = f"Limit {whose}'s processor time"
+        steps.append(write("cpus", title, f"{group}/cpu.max", processor_quota(cpus)))
     return [step.model_copy(update={"again": True}) for step in steps]

@@ -163,6 +163,7 @@ class Tenant:
     before: Workload | None = None  # beside those of the others: an installation
     alone: Workload | None = None  # a run by itself, to see the cost of the others
     io: IoLimits | None = None  # the limits of its requests to the disks, if it has some of its own
+    cpus: int | None = None  # the processors that its programs may use, if it has a limit of its own
 
 
 class Workload(BaseModel, Allowing, ABC):

@@ -8,9 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from strata.model.duties import RunsPrograms
-from strata.model.io_limit import IoLimits
 from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
-from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory, limit_needs
+from strata.model.memory_limit import (
+    MEMORY_PREREQUISITES,
+    NO_LIMITS,
+    GroupLimits,
+    control_group,
+    limit_memory,
+)
 from strata.model.page_cache import synced
 from strata.model.stack import Stack
 from strata.model.step import INPUT_PREFIX, LOAD_USER, Command, Phase, Prerequisites, Purpose, Step, Window
@@ -125,13 +130,13 @@ class Placement:
     restarts: bool = False  # whether the machine starts anew between preparing and measuring
     is_read_alike: bool = False  # see `is_read_alike`
     is_cut: bool = False  # whether the power will be cut during its load
-    io: IoLimits | None = None  # of its own control group
+    limits: GroupLimits = NO_LIMITS  # of its own control group
     is_limited: bool = False  # whether the control group of `load_site` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
-        tools |= limit_needs(self.io)
+        tools |= self.limits.needs()
         return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
     @property
@@ -242,7 +247,7 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
-    limits, limited = _limits("load", key.seed, (memory_bytes, None), stack)
+    limits, limited = _limits("load", key.seed, GroupLimits(memory_bytes), stack)
     return Placement(
         seed=key.seed,
         load=load,
@@ -259,15 +264,12 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     )
 
 
-def _limits(
-    name: str, seed: int, limits: tuple[int | None, IoLimits | None], stack: Stack
-) -> tuple[list[Step], str | None]:
+def _limits(name: str, seed: int, limits: GroupLimits, stack: Stack) -> tuple[list[Step], str | None]:
     """The steps that limit a load, and its control group: none of them in a guest."""
-    if limits == (None, None) or is_limited(stack.layers):
+    if limits == NO_LIMITS or is_limited(stack.layers):
         return [], None
     context = LayerContext(name, seed, lower=(), provided=Provided("block", ()), disks=stack.all_devices)
-    memory_bytes, io = limits
-    return limit_memory(context, memory_bytes, name, io), control_group(context)
+    return limit_memory(context, limits, name), control_group(context)
 
 
 def _of_tenant(
@@ -286,20 +288,21 @@ def _of_tenant(
     site = base.above(layer, context)
     layers, site = stand(own, stack.layer_names[len(stack.common) :], name, site)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, limited = _limits(name, seed, (memory_bytes, tenant.io), replace(stack, layers=(layer, *each)))
+    limits = GroupLimits(memory_bytes, tenant.io, tenant.cpus)
+    limiting, limited = _limits(name, seed, limits, replace(stack, layers=(layer, *each)))
     return Placement(
         seed=seed,
         load=tenant.load,
         tenant=name,
         layers=(*shared[:-1], lowest._replace(layer=layer, context=context), *layers),
         shared=len(shared),
-        share=(*share.steps, *limits),
+        share=(*share.steps, *limiting),
         target=target,
         target_kind=kind,
         memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
         base=base,
         load_site=site if limited is None else site._replace(cgroup=limited),
-        io=tenant.io,
+        limits=limits,
         is_limited=limited is not None,
     )
 

@@ -20,7 +20,7 @@ from strata.disks.machine import Machine
 from strata.errors import LabError, RunError
 from strata.files import explained
 from strata.lab.folder import PREFIX
-from strata.model.knobs import EITHER, OPTIONS, queue_number
+from strata.model.knobs import EITHER, queue_number
 from strata.model.step import Prerequisites
 from strata.plan.model import Plan
 from strata.runners.block_devices import Attached, attached, detach
@@ -158,7 +158,7 @@ class HostKernel(Machine):
         return None if self._can_load(f"{name}-iosched") else f"the kernel has no I/O scheduler {name}"
 
     def _lacking_io(self, name: str) -> str | None:
-        option = OPTIONS[f"io:{name}"]
+        option = {"latency": "BLK_CGROUP_IOLATENCY", "weight": "BLK_CGROUP_IOCOST"}[name]
         lacks = self._option(option) == "n"
         return f"the kernel's control groups have no io.{name} (CONFIG_{option})" if lacks else None
 

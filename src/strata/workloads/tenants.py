@@ -145,6 +145,15 @@ class TenantTable(BaseModel):
         "{ read_iops = 500 }",
         exclude_if=lambda io: io is None,
     )
+    cpus: StrictInt | None = key(
+        None,
+        "The processors that its programs may use together; in a guest or container write them there; "
+        "default: all",
+        1,
+        ge=1,
+        le=64,
+        exclude_if=lambda cpus: cpus is None,
+    )
     load: SerializeAsAny[Workload] = key(
         ..., "What it runs in the common window: any workload whose keys say how long its window is"
     )
@@ -162,6 +171,7 @@ class TenantTable(BaseModel):
         count = f" × {self.count}" if self.count > 1 else ""
         limits = [describe_size(self.memory_bytes)] if self.memory_bytes else []
         limits += [str(self.io)] if self.io else []
+        limits += [f"{self.cpus} processors"] if self.cpus else []
         limited = f" ({', '.join(limits)})" if limits else ""
         before = f" after {title(self.before.workload, self.before)}" if self.before else ""
         return f"{self.name}{count}{limited}: {title(self.load.workload, self.load)}{before}"
@@ -218,7 +228,7 @@ class Tenants(Workload):
             return None if self.alone_ns is None else load.model_copy(update=update)
 
         return {
-            name: Tenant(load, each.memory_bytes, each.before, alone(load), each.io)
+            name: Tenant(load, each.memory_bytes, each.before, alone(load), each.io, each.cpus)
             for each in self.members
             for load in (self._warmed_up(each.load),)
             for name in each.names

@@ -31,8 +31,8 @@ class Tenancy(Aspect):
 
 def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:
     provides = stack.layers[-1].provides
-    if tenant.io and is_limited(stack.layers):
-        return f"the tenant {name} is in a guest or a container: write its limits `io` there"
+    if (tenant.io or tenant.cpus) and is_limited(stack.layers):
+        return f"the tenant {name} is in a guest or a container: write its limits `io` and `cpus` there"
     for part in filter(None, (tenant.load, tenant.before)):
         if part.needs_layers:
             return f"the tenant {name} ({part.workload}) would take down layers that others use"
