@@ -18,7 +18,7 @@ from strata.datasheet.fio_results import MeasuredCell, read_fio
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import Pattern, Subject
 from strata.devices.device import Device, find_device
-from strata.runners.served import served_disk
+from strata.runners.served import ServedCounts, served_disk
 from strata.units import format_value, parse_size
 
 LOADS = (
@@ -29,26 +29,26 @@ LOADS = (
 
 
 def served_and_modelled(
-    device: Device, size_bytes: int, loads: tuple[Pattern, ...], seconds: int
-) -> Iterator[tuple[MeasuredCell, MeasuredCell, int]]:
-    """Of each load what fio measures on a served disk, what the model says, and how late p99 was in ns."""
+    device: Device, size_bytes: int, loads: tuple[Pattern, ...], seconds: int, *, on_file: bool = False
+) -> Iterator[tuple[MeasuredCell, MeasuredCell, ServedCounts]]:
+    """Of each load what fio measures on a served disk, what the model says, and the served disk's counts."""
     subject = Subject(device, size_bytes)
     for load in loads:
-        with served_disk(device, size_bytes=size_bytes) as disk, TemporaryDirectory() as folder:
+        with (
+            served_disk(device, size_bytes=size_bytes, as_file=on_file) as disk,
+            TemporaryDirectory() as folder,
+        ):
             job = Path(folder) / "job.fio"
             head = f"[global]\nfilename={disk.path}\nioengine=libaio\ndirect=1\ntime_based=1\n"
             job.write_text(head + fio_job(load, seconds))
             output = ("--output-format=json", f"--output={folder}/fio.json")
-            subprocess.run(["fio", *output, job], check=True, capture_output=True)
+            subprocess.run(["chrt", "--fifo", "2", "fio", *output, job], check=True, capture_output=True)
             cells, notes = read_fio((Path(folder) / "fio.json").read_text(), "fio.json")
-            late_ns = disk.counts().late_ns["p99"]
+            counts = disk.counts()
         assert cells, notes
         requests = max(2_000, cells[0].requests)
-        yield (
-            cells[0],
-            modelled(subject, subject, cells[:1], Modelling(requests=requests, before=0))[0],
-            late_ns,
-        )
+        predicted = modelled(subject, subject, cells[:1], Modelling(requests=requests, before=0))
+        yield cells[0], predicted[0], counts
 
 
 def main() -> None:
@@ -56,13 +56,14 @@ def main() -> None:
     parser.add_argument("devices", nargs="+")
     parser.add_argument("--size", default="64GiB")
     parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--file", action="store_true")
     asked = parser.parse_args()
     print("| Disk | Load | Served, 1/s | Model, 1/s | Ratio | p50 | Model | p99 | Model | Late, p99 |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in asked.devices:
         device = sheet_of(find_device(name)).readable().device
-        for served, model, late_ns in served_and_modelled(
-            device, parse_size(asked.size), LOADS, asked.seconds
+        for served, model, counts in served_and_modelled(
+            device, parse_size(asked.size), LOADS, asked.seconds, on_file=asked.file
         ):
             asks = served.pattern
             flushed = ", each flushed" if asks.flush_every else ""
@@ -70,9 +71,10 @@ def main() -> None:
             times = [
                 format_value(each.latencies_ns[p], "ns") for p in (50.0, 99.0) for each in (served, model)
             ]
+            late = format_value(counts.late_ns["p99"], "ns")
             ratio = f"{served.iops / model.iops:.3f}"
             cells = (name, load, f"{served.iops:.1f}", f"{model.iops:.1f}", ratio, *times)
-            print(f"| {' | '.join((*cells, format_value(late_ns, 'ns')))} |", flush=True)
+            print(f"| {' | '.join((*cells, late))} |", flush=True)
 
 
 if __name__ == "__main__":

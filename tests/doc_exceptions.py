@@ -18,6 +18,10 @@ NOT_RUN: Final = {
     "sudo strata list disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
     "sudo strata confirm": "needs root and disks: tests/unit/test_confirm.py, tests/lab/test_real_disks.py",
     "sudo strata calibrate": "needs root and a disk that nothing uses: tests/unit/test_calibration.py",
+    **{
+        f"{root}strata disks serve": "needs FUSE, root or fusermount3: tests/lab/test_served_on_host.py"
+        for root in ("sudo ", "")
+    },
     "sudo losetup": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo mkfs.ext4": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo .venv/bin/python -m bench.processor": "takes the better part of an hour, root and loop devices",

@@ -21,6 +21,7 @@
 #define DATA_BYTES (1U << 20)	/* of one request at most: 256 pages, the kernel's own limit */
 #define LATE_US 65536		/* a counter for each microsecond; the last for all above */
 #define NS_PER_S 1000000000ULL
+#define CALM_NS 200000ULL	/* long enough for the processors to idle, as while a disk works */
 #ifndef FOPEN_PARALLEL_DIRECT_WRITES	/* Linux 6.2 */
 #define FOPEN_PARALLEL_DIRECT_WRITES (1 << 6)
 #endif
@@ -32,7 +33,7 @@ struct strata_served {
 	u64 size_bytes;
 	u64 spin_ns;			/* the last part of a wait is not slept */
 	u64 lead_ns;
-	u64 live;			/* 0: every request is answered at once */
+	u64 live;			/* 0: every request takes CALM_NS, and nothing of the model's time */
 	u64 requests[DISK_OPS];
 	u64 bytes[DISK_OPS];
 	u64 model_ns[DISK_OPS];		/* sum of the latencies */
@@ -149,6 +150,17 @@ static u64 complete_due(struct server *server)
 	return U64_MAX;
 }
 
+/* Waits for the instant at which to look again, or for a message that the disk has room for. */
+static void wait_until(const struct server *server, u64 until_ns)
+{
+	u64 awake_ns = clock_ns() + server->served->spin_ns, sleep_ns = until_ns > awake_ns ? until_ns - awake_ns : 0;
+	struct timespec most = { .tv_sec = (time_t)(sleep_ns / NS_PER_S), .tv_nsec = (long)(sleep_ns % NS_PER_S) };
+	struct pollfd readable = { .fd = server->served->fuse, .events = POLLIN };
+
+	if (sleep_ns)
+		ppoll(&readable, server->disk->free != DISK_NONE, until_ns == U64_MAX ? NULL : &most, NULL);
+}
+
 /* A request of the disk. */
 static void begin(struct server *server, enum disk_op op, u64 offset, u64 bytes, const void *data)
 {
@@ -174,6 +186,8 @@ static void begin(struct server *server, enum disk_op op, u64 offset, u64 bytes,
 		request->out.error = done < 0 ? -errno : -ENOSPC;
 	else if (op == DISK_WRITE)
 		memcpy(request->data, &written, sizeof(written));
+	while (!server->origin_ns && clock_ns() < request->received_ns + CALM_NS)
+		wait_until(server, request->received_ns + CALM_NS);
 	if (!server->origin_ns || (!bytes && op != DISK_FLUSH))
 		answer(server, request);
 	else
@@ -236,17 +250,6 @@ static void handle(struct server *server)
 	default:
 		reply(server, -ENOSYS, NULL, 0);
 	}
-}
-
-/* Waits for the instant at which to look again, or for a message that the disk has room for. */
-static void wait_until(const struct server *server, u64 until_ns)
-{
-	u64 awake_ns = clock_ns() + server->served->spin_ns, sleep_ns = until_ns > awake_ns ? until_ns - awake_ns : 0;
-	struct timespec most = { .tv_sec = (time_t)(sleep_ns / NS_PER_S), .tv_nsec = (long)(sleep_ns % NS_PER_S) };
-	struct pollfd readable = { .fd = server->served->fuse, .events = POLLIN };
-
-	if (sleep_ns)
-		ppoll(&readable, server->disk->free != DISK_NONE, until_ns == U64_MAX ? NULL : &most, NULL);
 }
 
 /* Serves what strata_disk_open() has opened until the filesystem is unmounted. Returns 0, or the negative error that ended it. */

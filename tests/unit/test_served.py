@@ -9,10 +9,16 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from kernel_model import Geometry
+from strata.devices.device import find_device
+from strata.errors import ToolError
 from strata.lab.model import ModelledDisk
-from strata.runners.served import DiskServer
+from strata.runners import served as runners_served
+from strata.runners.served import DiskServer, served_disk, served_root
 from volume_texts import MS, network_text
 
 _SIZE = 1 << 20
@@ -135,3 +141,11 @@ def test_what_cannot_be_kept_or_is_not_known_fails() -> None:
         kernel.send(_FALLOCATE, _RANGE.pack(0, 0, 4096, _PUNCH, 0))
         assert kernel.answer()[1] < 0, "the volume knows no discards"
     assert server.counts().failed == 1
+
+
+def test_a_machine_without_fuse_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path))
+    monkeypatch.setattr(runners_served, "_DEV_FUSE", tmp_path / "fuse")
+    with pytest.raises(ToolError, match="the kernel has no FUSE"), served_disk(find_device("null")):
+        pass
+    assert [*served_root().iterdir()] == []

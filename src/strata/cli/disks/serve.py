@@ -43,6 +43,7 @@ def serve(
     seconds: Annotated[
         float | None, option("End after this time. Default: at Ctrl-C.", "SECONDS", min=0.1)
     ] = None,
+    as_file: Annotated[bool, option("Serve a file, also as root, not a loop device.", "--file")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Serve a modelled disk to this machine's kernel, in real time.
@@ -61,7 +62,7 @@ def serve(
     """
     device, size_bytes = _sized(find_device(model, Path()), size)
     code = 0
-    with served_disk(device, seed=seed, size_bytes=size_bytes, content=content) as disk:
+    with served_disk(device, seed=seed, size_bytes=size_bytes, content=content, as_file=as_file) as disk:
         _announce(device, disk)
         try:
             if command:
@@ -76,7 +77,7 @@ def serve(
         print_json(counts, device=device.name, path=disk.path, size_bytes=disk.size_bytes, way_ns=disk.way_ns)
     else:
         stdout().print(terminal(_table(counts)))
-        stdout().print(_lateness(counts))
+        stdout().print(_lateness(counts), soft_wrap=True)
     if code:
         raise typer.Exit(code if 0 < code < 256 else 1)
 
@@ -100,15 +101,15 @@ def _announce(device: Device, disk: ServedDisk) -> None:
     """Say what is served, and whether answers can be in time."""
     latency_ns = float(Subject(device, disk.size_bytes).random(READ, depth=1, count=_READS).latency_ns.mean())
     way, alone = format_value(disk.way_ns, "ns"), format_value(latency_ns, "ns")
-    kept = format_size(disk.room_bytes)
-    notes().print(
-        f"{device.name}, {format_size(disk.size_bytes)}, at {disk.path}; room for {kept} of content"
-    )
+    is_file = "" if os.geteuid() == 0 else ", a file, because only root has loop devices"
+    what = f"{device.name}, {format_size(disk.size_bytes)}: {disk.path}{is_file}"
+    notes().print(f"{what}; room for {format_size(disk.room_bytes)} of content", soft_wrap=True)
     text = f"a request's way to the model and back takes {way} here, a read of 4 KiB {alone} on the model"
     if latency_ns > _MARGIN * disk.way_ns:
-        notes().print(f"{text}: answers are in time")
+        notes().print(f"{text}: answers are in time", soft_wrap=True)
     else:
-        warnings().print(f"{text}: answers will be late, so take a slower disk", style="yellow")
+        late = f"{text}: answers will be late, so take a slower disk"
+        warnings().print(late, style="yellow", soft_wrap=True)
 
 
 def _run(command: Sequence[str], disk: Path, seconds: float | None, output: IO[str] | None) -> int:
