@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -54,12 +53,6 @@ class ClusterWorld:
     def end(self) -> None:
         for process in filter(None, [*self.workers, self.scheduler]):
             kill(process)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores to share on this machine: a folder, S3 by moto, SSH by an sshd of its own."""
+"""Stores to share on this machine: a folder, S3 by moto, GCS by an emulator, SSH by an sshd of its own."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def s3_store(patch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @contextmanager
+def gcs_store(patch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket of an emulator on loopback, for the time of the context."""
+    emulator = pytest.importorskip("gcp_storage_emulator.server", reason="run `make setup` for it")
+    port = free_port()
+    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    fsspec.get_filesystem_class("gcs").clear_instance_cache()  # of another server
+    with emulator.create_server("127.0.0.1", port, in_memory=True, default_bucket=f"bucket-{port}"):
+        yield f"gs://bucket-{port}/strata"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
 def ssh_store(folder: Path, patch: pytest.MonkeyPatch, *options: str) -> Iterator[str]:
     """A folder behind an sshd on loopback, whose only user is this one; ``options`` are lines of its file."""
     if SSHD is None:
@@ -51,9 +68,7 @@ def ssh_store(folder: Path, patch: pytest.MonkeyPatch, *options: str) -> Iterato
     for key in (folder / "host", home / "id_ed25519"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     shutil.copy(home / "id_ed25519.pub", home / "authorized_keys")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     known = (folder / "host.pub").read_text()
     (home / "known_hosts").write_text(f"[127.0.0.1]:{port} {known}")
     settings = [

@@ -12,8 +12,9 @@ from typing import Final
 import pytest
 from lab_factory import STRATA, host_ground
 
-from cluster_world import CLIENT, ClusterWorld, free_port, kill, network, slow_down, wait_for
+from cluster_world import CLIENT, ClusterWorld, kill, network, slow_down, wait_for
 from record_hashes import hashes
+from shared_stores import free_port
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

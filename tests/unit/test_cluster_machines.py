@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 from execution_factory import TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
 
-from cluster_world import ClusterWorld, free_port, kill
+from cluster_world import ClusterWorld, kill
+from shared_stores import free_port
 from strata.errors import LabError, RunError
 from strata.execution.cluster import whole
 from strata.execution.cluster.connection import Cluster

@@ -18,7 +18,7 @@ from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, study
 
 from command_line import refusal, shown
 from record_hashes import hashes
-from shared_stores import s3_store, small_disk, ssh_store
+from shared_stores import gcs_store, s3_store, small_disk, ssh_store
 from strata.actions.gate import side_of
 from strata.actions.sharing import name_records, results_at, shared_store
 from strata.errors import ResultError, ToolError
@@ -60,12 +60,14 @@ class User:
         return reading.record.spec_sha256, reading.record.fingerprint
 
 
-@pytest.fixture(params=["folder", "s3", "ssh"])
+@pytest.fixture(params=["folder", "s3", "gcs", "ssh"])
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with ExitStack() as running:
         match request.param:
             case "s3":
                 yield running.enter_context(s3_store(monkeypatch))
+            case "gcs":
+                yield running.enter_context(gcs_store(monkeypatch))
             case "ssh":
                 yield running.enter_context(ssh_store(tmp_path, monkeypatch))
             case _:
