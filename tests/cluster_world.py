@@ -16,6 +16,16 @@ from pathlib import Path
 _DASK = (sys.executable, "-m", "dask")
 _BRIDGE = "strata-br0"
 _NET = "10.77.37"
+# Starts a program that the system call seccomp is denied to, by a filter: of its number 317 in x86-64's list.
+WITHOUT_SECCOMP = """\
+import ctypes, os, struct, sys
+code = ((0x20, 0, 0, 0), (0x15, 0, 1, 317), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000))
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(filter)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, program, 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 CLIENT = f"{_NET}.1"
 PORT = 8786
 

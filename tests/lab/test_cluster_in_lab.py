@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 from lab_factory import STRATA, host_ground
 
-from cluster_world import CLIENT, ClusterWorld, kill, network, slow_down, wait_for
+from cluster_world import CLIENT, WITHOUT_SECCOMP, ClusterWorld, kill, network, slow_down, wait_for
 from record_hashes import hashes
 from shared_stores import free_port
 
@@ -134,14 +135,14 @@ def test_machines_take_the_lab_and_a_full_one_is_left_out(
     full.mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs", str(full)), check=True)
     try:
-        with network(4) as machines:
+        with network(5) as machines:
             world.start_scheduler()
             for number, prefix in enumerate(machines, start=1):
-                slow = ("nice", "-n", "19") if number == 3 else ()
-                if slow:
+                more = {3: ("nice", "-n", "19"), 5: (sys.executable, "-c", WITHOUT_SECCOMP)}.get(number, ())
+                if number == 3:
                     slow_down(f"strata-m{number}", "100mbit")
                 host = f"{CLIENT[:-2]}.{number + 1}"
-                world.start_worker(tmp_path / f"machine-{number}", (*prefix, *slow), host)
+                world.start_worker(tmp_path / f"machine-{number}", (*prefix, *more), host)
             client = _started(tmp_path, "by-cluster", "--cluster", world.address)
             wait_for("a trial", lambda: _done(results) >= _TRIALS // 5)
             kill(world.workers[0])
@@ -155,6 +156,7 @@ def test_machines_take_the_lab_and_a_full_one_is_left_out(
         subprocess.run(("umount", "-l", str(full)), check=True)
     said = (tmp_path / "by-cluster.log").read_text()
     assert "its image cannot be kept: No space left on device" in said
+    assert "machine-5) is left out: programs may not install seccomp filters here" in said
     assert _content(results) == serial
 
 

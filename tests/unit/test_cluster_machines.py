@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,13 +15,14 @@ from typing import Any, Final
 import pytest
 from execution_factory import TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
 
-from cluster_world import ClusterWorld, kill
+from cluster_world import WITHOUT_SECCOMP, ClusterWorld, kill
 from shared_stores import free_port
 from strata.errors import LabError, RunError
 from strata.execution.cluster import whole
 from strata.execution.cluster.connection import Cluster
 from strata.execution.pool import Stop, Work, WorkSite
 from strata.experiment.run import run_study
+from strata.lab.boot import check_tools
 from strata.lab.cache import Cache, Inputs, cache_root
 from strata.lab.travel import LabPart, Made
 from strata.plan.model import Plan, Trial
@@ -162,6 +164,16 @@ def test_each_machine_runs_a_host_study_itself_and_its_results_are_a_folder_of_i
         assert folder.parent == tmp_path / "results"
         assert ResultsFolder(folder).store.identities() == here
     assert sum("[1/4] measured" in line for line in said) == 4
+
+
+def test_a_machine_that_forbids_seccomp_runs_no_lab() -> None:
+    check = "from strata.lab.boot import check_tools; check_tools()"
+    argv = (sys.executable, "-c", WITHOUT_SECCOMP, sys.executable, "-c", check)
+
+    refused = subprocess.run(argv, check=False, capture_output=True, text=True)
+
+    assert "programs may not install seccomp filters here" in refused.stderr
+    check_tools()  # this machine allows it
 
 
 def test_a_scheduler_that_dies_is_said_and_the_command_goes_on_elsewhere(

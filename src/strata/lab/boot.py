@@ -8,6 +8,7 @@ sparse files without a name and end with the process. It ends with its starter (
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import mmap
@@ -69,6 +70,10 @@ _EVENTS_FD: Final = 61
 _TRACE_FD: Final = 62
 _CONTROL_FD: Final = 63
 _COPY_FD: Final = 128
+# linux/seccomp.h, and the call's number for x86-64
+_SECCOMP: Final = 317
+_SECCOMP_GET_ACTION_AVAIL: Final = 2
+_SECCOMP_RET_TRAP: Final = 0x30000
 _STATUS_PAGE_BYTES: Final = 4096
 _STATUS_LAYOUT: Final = struct.Struct("<8sQQQI16s")
 
@@ -191,12 +196,18 @@ class RunningLab:
 
 
 def check_tools() -> None:
-    """Raise a `ToolError` if a program that starts a lab is missing."""
+    """Raise a `ToolError` if a program that starts a lab is missing, or seccomp is forbidden."""
     missing = [tool for tool in TOOLS if shutil.which(tool, path="/usr/bin:/bin") is None]
     if missing:
         raise ToolError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing from /usr/bin",
             remedy="install the packages util-linux, coreutils and dash",
+        )
+    trap = ctypes.c_uint32(_SECCOMP_RET_TRAP)
+    if ctypes.CDLL(None).syscall(_SECCOMP, _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(trap)) != 0:
+        raise ToolError(
+            "programs may not install seccomp filters here, by which the lab's kernel keeps its programs",
+            remedy="allow the system call seccomp, in a container by its seccomp profile",
         )
 
 
