@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -12,8 +13,10 @@ from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown, shown_json
 from record_hashes import forget, hashes
+from strata.cli.claims import FailOnVerdict
 from strata.report.findings import what_if_sentence
 from strata.results.findings import Finding, Tried
+from strata.statistics.claims import Verdict
 
 CLAIMS = """
 [[claims]]
@@ -97,6 +100,8 @@ def test_a_page_does_not_hide_a_verdict_that_fails_the_command(folder: Path) -> 
     shown(*words, "--fail-on", "reversed", exit_code=1)
 
     assert (folder / "page.md").is_file()
+    failing = {each.value.replace("-", " ") for each in FailOnVerdict}
+    assert failing == {*get_args(Verdict)} - {"reproduced", "direction only", "not testable", "testable"}
 
 
 def test_its_chart_has_the_measured_and_the_published_ratios(folder: Path) -> None:
@@ -138,7 +143,9 @@ def test_a_page_says_what_was_tried_for_a_claim_that_did_not_come_out_and_which_
     file.write_text(reversed_.replace('source = "a test"', f'source = "a test"\n{tried}', 1))
 
     text = page(folder)
+    [first, *_] = shown_json("claims", folder / "results", "--claims", file)["claims"]
 
+    assert [each["outcome"] for each in first["claim"]["tried"]] == ["the same", "0.9 ×"]
     listed = text.partition("## What was tried\n\n")[2].partition("\n\n")[0].splitlines()
     assert listed == [
         "- `oltp.twice`: Linux 6.12: the same; nobarrier: 0.9 ×.",
@@ -148,8 +155,6 @@ def test_a_page_says_what_was_tried_for_a_claim_that_did_not_come_out_and_which_
     level = '[[levels]]\nworkload = "oltp"\nmetric = "transactions_per_s"\nunit = "1/s"\nsource = "t"\n'
     file.write_text(f'{CLAIMS}{level}stack = "*"\nvalue = [1, 500]\n')
     assert "No published level" not in page(folder)
-    found = shown_json("claims", folder / "results", "--claims", file)["claims"]
-    assert [each["claim"]["tried"] for each in found] == [[], [], []]
 
 
 def test_a_page_of_a_study_without_results_is_refused(folder: Path) -> None:

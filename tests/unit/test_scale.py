@@ -7,7 +7,7 @@ import pytest
 from execution_factory import TEXT, fake_runner
 
 from command_line import refusal, shown
-from strata.model.study import FULL
+from strata.model.study import FULL, reduced
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, trials
 from strata.reading.load import load_study
@@ -48,6 +48,9 @@ def test_a_share_keeps_one_unit_at_least(file: Path) -> None:
 
     assert tiny.workloads["oltp"].model_dump()["scale"] == 1
     assert tiny.workloads["oltp"].window_ns == 1_000_000_000
+    full = load_study(file, catalogue())
+    assert reduced(full, 1e-6)["oltp"] == pytest.approx(1 / full.workloads["oltp"].model_dump()["scale"])
+    assert reduced(full, 0.1)["oltp"] == 0.1
 
 
 @pytest.mark.parametrize("share", ["0%", "110%", "ten"])

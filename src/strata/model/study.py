@@ -592,7 +592,7 @@ def unlike(full: Study, share: float, memory_bytes: int) -> dict[str, str]:
 
 
 def reduced(full: Study, share: float) -> dict[str, float]:
-    """The workloads of a full study that have less to do in this share of it, with the share."""
+    """The workloads of a full study that have less to do in this share of it, with the share that they do."""
     if share == 1:
         return {}
-    return {name: share for name, load in full.workloads.items() if load.scaled(share) != load}
+    return {name: load.left(share) for name, load in full.workloads.items() if load.scaled(share) != load}

@@ -342,6 +342,13 @@ class Workload(BaseModel, Allowing, ABC):
         update = {name: round(value * times / units[name]) * units[name] for name, value in given.items()}
         return self.model_copy(update={name: value for name, value in update.items() if value})
 
+    def left(self, share: float) -> float:
+        """What `scaled` leaves of the amount that shrinks least: few intervals are rounded to whole ones."""
+        scaled = self.scaled(share)
+        pairs = ((getattr(self, name), getattr(scaled, name)) for name in self.amounts)
+        shares = [less / whole for whole, less in pairs if whole and less < whole]
+        return float(f"{max(shares, default=share):.3g}")
+
     def unprepared(self) -> str | None:
         """Why the machine cannot start anew between preparing and measuring, as a sentence.
 

@@ -68,7 +68,7 @@ def claims_page(
         Heading("The claims", 2),
         *claims(judged, levels=levels),
         *_without_level(judged, levels),
-        *_tried(judged, reasons),
+        *_tried([each for each in judged if not _is_unmeasured(results, each)], reasons),
     ]
     drawn = f"## Beside the published figures\n\n![{escaped(alternative)}]({image})" if image else ""
     rest: list[Block] = [
