@@ -58,6 +58,10 @@ NOT_RUN: Final = {
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
         for name in ("cloud", "home", "orders", "guests")
     },
+    **{
+        f"strata {words}": "runs trials for minutes: tests/unit/test_rebuild.py and test_scale.py"
+        for words in ("rebuild", "run home.toml --full")
+    },
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata lab selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new workload copy": "writes into the current folder: tests/unit/test_new_cli.py",

@@ -64,6 +64,26 @@ def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_c
     assert not any(step.destroys for step in second.steps)
 
 
+def test_with_aged_all_loads_of_a_stack_share_what_was_aged_and_prepare_their_own(tmp_path: Path) -> None:
+    head = STUDY.replace('prepare = "once"', 'prepare = "aged"\nage = { fill = "50%", overwrites = 1 }')
+    study = study_of(EXT4 + LOADS, tmp_path, head)
+
+    first, second = zip(*(parts(study, "ext4", name) for name in ("few", "many", "large")), strict=True)
+
+    assert len({each.to_json() for each in first}) == 1, "paid once a stack, and a seed"
+    purposes = {step.purpose.what for step in first[0].steps if step.purpose}
+    assert {"age-fill", "age-churn", "age-sync"} <= purposes
+    for plan in second:
+        steps = [step.id for step in plan.steps]
+        assert steps[0] == "ext4-again-mount"
+        assert "pgbench-initialise" in steps
+        assert not any(step.destroys for step in plan.steps)
+        assert not any(step.purpose and step.purpose.what.startswith("age") for step in plan.steps)
+    unaged = study_of(EXT4 + LOADS, tmp_path, STUDY.replace('"once"', '"aged"'))
+    assert all("the study has no `age`" in why for why in skipped(unaged).values())
+    assert len(skipped(unaged)) == 3
+
+
 def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
     study_of(EXT4 + LOADS, tmp_path)
     file = str(tmp_path / "study.toml")

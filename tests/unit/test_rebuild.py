@@ -164,7 +164,7 @@ def test_what_cannot_be_rebuilt_or_told_is_refused(tmp_path: Path) -> None:
     for asked, cause in (
         (RebuildAsked(stacks=("alone",)), "alone does not survive the loss of a disk"),
         (RebuildAsked(stacks=("raid",)), 'no stack "raid"'),
-        (RebuildAsked(full_bytes=4 * GIB), "no part to tell 4GiB by"),
+        (RebuildAsked(full_bytes=4 * GIB), "no part to tell 4 GiB by"),
     ):
         with pytest.raises(StudyError, match=cause):
             asked.strategy(study)

@@ -15,7 +15,7 @@ from strata.model.study import Study, StudyDevice
 from strata.plan.aspects.interventions import lost_disk
 from strata.plan.catalogue import catalogue
 from strata.rules.redundancy import losses_survived
-from strata.units import GIB, MIB, NS_PER_S, describe_size
+from strata.units import GIB, MIB, NS_PER_S, describe_size, format_size
 
 _SPARE: Final = "spare-disk"
 _LOSS: Final = ["lose-disk", "rebuild"]
@@ -63,7 +63,7 @@ class RebuildAsked:
         smallest_bytes = min(study.devices[disk].device.capacity_bytes for disk in members)
         full_bytes = min(self.full_bytes or smallest_bytes, smallest_bytes)
         if not _PART_BYTES_MIN <= self.part_bytes <= full_bytes // 4:
-            cause = f"{describe_size(self.part_bytes)} is no part to tell {describe_size(full_bytes)} by"
+            cause = f"{describe_size(self.part_bytes)} is no part to tell {format_size(full_bytes)} by"
             remedy = f"from {describe_size(_PART_BYTES_MIN)} to a fourth of the disk"
             raise StudyError(cause, place="--part", remedy=remedy)
         part = replace(study, stacks={name: study.stacks[name] for name in names})

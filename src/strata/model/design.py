@@ -28,8 +28,9 @@ seeds have the drive of the device file."""
 Phases = Literal["drawn", "fixed"]
 """``drawn``: a pause, drawn for each block, comes before the load. ``fixed``: the load begins at once."""
 
-Prepare = Literal["each", "once"]
-"""``each``: every trial prepares its stack and data itself. ``once``: trials that begin alike share it."""
+Prepare = Literal["each", "once", "aged"]
+"""``each``: every trial prepares its stack and data itself. ``once``: trials that begin alike share it.
+``aged``: those on a stack share what is built and aged, and prepare their own data."""
 
 SEED_MAX: Final = (1 << 63) - 1
 

@@ -141,8 +141,9 @@ class HeadTable(_Table):
     kernel's periodic work at any phase; fixed: at once"""
     prepare: Prepare = Field("each", examples=["once"])
     """each: every trial builds its stack and prepares its data itself; once: the lab does it once for all
-    trials that begin alike, shuts the machine down, and each of them starts it again on a copy of the disks.
-    Results do not depend on who made the disks, and caches are cold"""
+    trials that begin alike, shuts the machine down, and each of them starts it again on a copy of the disks;
+    aged: it builds and ages each stack once, and a trial prepares its data on a copy of the disks. Results do
+    not depend on who made the disks; with once caches are cold"""
     age: Age | None = Field(None, examples=['{ fill = "50%", overwrites = 2 }'])
     """Age every filesystem before its workload's own preparation; default: they are new"""
     time_limit_ns: Period = Field(30 * 60 * NS_PER_S, alias="time_limit", examples=["30m"])

@@ -221,6 +221,7 @@ def compile_trial(
     combination = Combination(study, declared, load, cut_after_ns)
     knobs = study.knobs(stack)
     steps = [*knob_steps(*knobs), *_before_load(combination, shared, placements)]
+    aged = len(steps) if study.prepare == "aged" else None
     loaded, repeatable = _load_steps(study, placements, load)
     destroyed = set[str]().union(*(step.destroys for step in steps))
     kept = [name for name in declared.all_devices if name not in destroyed]
@@ -231,8 +232,8 @@ def compile_trial(
         loaded = _in_lane(loaded)
     steps += [*loaded, *_steps_beside(combination, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
-    if study.prepare == "once":
-        steps = restarted(steps, shared, placements[0], repeatable, knob_steps(*knobs, again="-again"))
+    if study.prepare != "each":
+        steps = restarted(steps, shared, placements[0], repeatable, knob_steps(*knobs, again="-again"), aged)
     pause_ns = _pause_ns(study, key)
     if pause_ns:
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
@@ -249,7 +250,7 @@ def compile_trial(
         inside=_needs(places, load, placements, steps, inside=True),
         interval_ns=study.sample_interval_ns,
         # A limit that depends on the load would keep loads from sharing what is prepared.
-        time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
+        time_limit_ns=study.time_limit_ns + (pause_ns if study.prepare == "each" else _PERIOD_NS_MAX),
         inputs=_inputs_of(study, load),
     )
 
@@ -324,8 +325,8 @@ def _load_steps(
 
     loaded = workload_steps(placements, load.tenants())
     repeatable = [*(given_to_load(each) for each in placements), *filter(prepares, loaded)]
-    if study.prepare == "each":
-        return loaded, repeatable
+    if study.prepare != "once":
+        return loaded, repeatable if study.prepare == "each" else repeatable[: len(placements)]
     before = [
         replace(each, load=each.load.preparing()) if isinstance(each.load, SharesPreparation) else each
         for each in placements

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from strata.model.step import RESTART, Purpose, Step
+from strata.model.step import INPUT_PREFIX, RESTART, Purpose, Step
 from strata.model.trial import CellKey
 from strata.plan.aspects.aspect import Aspect, Combination
 from strata.plan.model import Plan, sha256_hex
@@ -22,13 +22,15 @@ _AGAIN = "again"
 
 
 class Restart(Aspect):
-    """``prepare = "once"``: the machine starts anew between preparing and measuring."""
+    """``prepare = "once"`` and ``"aged"``: the machine starts anew before the load, or before its data."""
 
     def unmet(self, combination: Combination) -> str | None:
         study, stack, load = combination.study, combination.stack, combination.load
         if study.prepare == "each":
             return None
-        why = load.unprepared()
+        if study.prepare == "aged" and study.age is None:
+            return 'with prepare = "aged" trials share what ageing made, and the study has no `age`'
+        why = load.unprepared() if study.prepare == "once" else None
         if load.tenants():
             why = "tenants make their shares of the stack themselves"
         if faulty := [used.name for used in study.stack_devices(stack.name) if used.device.faults]:
@@ -39,22 +41,24 @@ class Restart(Aspect):
             contained := [each.layer for each in stack.every_layer if each.is_container]
         ):
             why = f"the daemon of {contained[0]} keeps its images in memory"
-        return why and f'with prepare = "once" the machine starts anew before the load: {why}'
+        return why and f'with prepare = "{study.prepare}" the machine starts anew before the load: {why}'
 
 
-def restarted(
+def restarted(  # noqa: PLR0917
     steps: Sequence[Step],
     shared: Sequence[LayerPlace],
     placement: Placement,
     prepared: Iterable[Step],
     knobs: Iterable[Step] = (),
+    count: int | None = None,
 ) -> list[Step]:
     """The steps of a plan, in order, with a restart after those of the phases ``build`` and ``prepare``.
 
+    With a ``count`` it comes after this number of steps.
     ``prepared`` are the load's own steps of phase ``prepare``, some of which are repeated after the restart.
     ``knobs`` set the new machine's.
     """
-    first = [step for step in steps if step.phase in {"build", "prepare"}]
+    first = [step for step in steps if step.phase in {"build", "prepare"}][:count]
     again = [*knobs, *_brought_up(shared), *(_repeated(step) for step in placement.share if step.again)]
     again += _brought_up(placement.layers[placement.shared :])
     again += [_repeated(step) for step in prepared if step.again or step.background]
@@ -131,5 +135,6 @@ def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
     run = {command.argv[0] for step in earlier for command in step.commands}
     tools = tuple(tool for tool in plan.prerequisites.tools if tool in run)
     needed = plan.prerequisites.model_copy(update={"tools": tools})
-    first = plan.model_copy(update={"prerequisites": needed, "steps": earlier})
+    used = tuple(each for each in plan.inputs if f"${{{INPUT_PREFIX}{each.name}}}" in str(earlier))
+    first = plan.model_copy(update={"prerequisites": needed, "steps": earlier, "inputs": used})
     return first, plan.model_copy(update={"steps": tuple(later)})
