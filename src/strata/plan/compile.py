@@ -221,7 +221,7 @@ def compile_trial(
     combination = Combination(study, declared, load, cut_after_ns)
     knobs = study.knobs(stack)
     steps = [*knob_steps(*knobs), *_before_load(combination, shared, placements)]
-    aged = len(steps) if study.prepare == "aged" else None
+    aged = len(steps)
     loaded, repeatable = _load_steps(study, placements, load)
     destroyed = set[str]().union(*(step.destroys for step in steps))
     kept = [name for name in declared.all_devices if name not in destroyed]

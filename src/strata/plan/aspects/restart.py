@@ -28,9 +28,7 @@ class Restart(Aspect):
         study, stack, load = combination.study, combination.stack, combination.load
         if study.prepare == "each":
             return None
-        if study.prepare == "aged" and study.age is None:
-            return 'with prepare = "aged" trials share what ageing made, and the study has no `age`'
-        why = load.unprepared() if study.prepare == "once" else None
+        why = _unprepared(combination)
         if load.tenants():
             why = "tenants make their shares of the stack themselves"
         if faulty := [used.name for used in study.stack_devices(stack.name) if used.device.faults]:
@@ -44,21 +42,29 @@ class Restart(Aspect):
         return why and f'with prepare = "{study.prepare}" the machine starts anew before the load: {why}'
 
 
+def _unprepared(combination: Combination) -> str | None:
+    study = combination.study
+    if study.prepare == "once":
+        return combination.load.unprepared()
+    return None if study.age is not None else "only what ageing made is kept, and the study has no `age`"
+
+
 def restarted(  # noqa: PLR0917
     steps: Sequence[Step],
     shared: Sequence[LayerPlace],
     placement: Placement,
     prepared: Iterable[Step],
-    knobs: Iterable[Step] = (),
-    count: int | None = None,
+    knobs: Iterable[Step],
+    aged: int,
 ) -> list[Step]:
     """The steps of a plan, in order, with a restart after those of the phases ``build`` and ``prepare``.
 
-    With a ``count`` it comes after this number of steps.
+    If the load prepares afterwards, it comes after the first ``aged`` steps.
     ``prepared`` are the load's own steps of phase ``prepare``, some of which are repeated after the restart.
     ``knobs`` set the new machine's.
     """
-    first = [step for step in steps if step.phase in {"build", "prepare"}][:count]
+    first = [step for step in steps if step.phase in {"build", "prepare"}]
+    first = first if placement.restarts else first[:aged]
     again = [*knobs, *_brought_up(shared), *(_repeated(step) for step in placement.share if step.again)]
     again += _brought_up(placement.layers[placement.shared :])
     again += [_repeated(step) for step in prepared if step.again or step.background]
