@@ -69,7 +69,7 @@ class AgedSnapshots(Aspect):
             if len(held) == 2:  # before and after
                 allocated_bytes = placement.snapshotting.layer.allocated_bytes
                 before, after = (allocated_bytes(output.stdout) for output in held)
-                found.append(Metric.of("aged_snapshots_bytes", float(before - after), "B"))
+                found.append(Metric.of("aged_snapshots_bytes", float(before - after), "B", better="lower"))
             for name, steps in (("send", sent), ("delete", dropped)):
                 if steps:
                     took_ns = steps[-1].started_ns + steps[-1].duration_ns - steps[0].started_ns
