@@ -171,7 +171,7 @@ class TenantTable(BaseModel):
         count = f" × {self.count}" if self.count > 1 else ""
         limits = [describe_size(self.memory_bytes)] if self.memory_bytes else []
         limits += [str(self.io)] if self.io else []
-        limits += [f"{self.cpus} processors"] if self.cpus else []
+        limits += [f"cpus {self.cpus}"] if self.cpus else []
         limited = f" ({', '.join(limits)})" if limits else ""
         before = f" after {title(self.before.workload, self.before)}" if self.before else ""
         return f"{self.name}{count}{limited}: {title(self.load.workload, self.load)}{before}"
