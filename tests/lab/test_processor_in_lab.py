@@ -66,8 +66,6 @@ layers = [{ layer = "guest", cpus = 1 }, { layer = "ext4" }]
 layers = [{ layer = "guest", cpus = 2 }, { layer = "ext4" }]
 [stacks.all]
 layers = [{ layer = "guest", cpus = 4 }, { layer = "ext4" }]
-[stacks.container]
-layers = [{ layer = "ext4" }, { layer = "nspawn", cpus = 1 }]
 """
 
 
@@ -124,21 +122,18 @@ def test_four_jobs_are_served_by_four_processors_at_once(place: Path) -> None:
     assert 2 * one < four < 4.2 * one  # fio's jobs do not begin at once
 
 
-def test_a_guest_and_a_container_have_the_processors_that_the_study_gives_them(place: Path, lab: Lab) -> None:
+def test_guests_have_the_processors_that_the_study_gives_them(place: Path, lab: Lab) -> None:
     env = environment(place / "cache", shared_lab(lab, place / "shared"))
     text = (place / "four.toml").read_text().replace('[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n', GUESTS)
     (place / "guests.toml").write_text(text)
-    for again in ("guests", "guests-again"):
-        strata("run", "guests.toml", "--results", again, "--trial", "*.reads.*", env=env, cwd=place)
-    found, same = (records(place / each) for each in ("guests", "guests-again"))
+    for results, trials in (("guests", "*.reads.*"), ("guests-again", "one.reads.*")):
+        strata("run", "guests.toml", "--results", results, "--trial", trials, env=env, cwd=place)
+    found, again = (records(place / each) for each in ("guests", "guests-again"))
     rates = {name.partition(".")[0]: rate(record) for name, record in found.items()}
     one, four = (rate(records(place / name)["ext4.reads.s1"]) for name in ("one", "four"))
 
-    assert {name: record_sha256(record) for name, record in found.items()} == {
-        name: record_sha256(record) for name, record in same.items()
-    }
+    assert record_sha256(again["one.reads.s1"]) == record_sha256(found["one.reads.s1"])
     assert rates["one"] == pytest.approx(one, rel=0.25)  # the disk's interrupts find another processor
-    assert rates["container"] == pytest.approx(one, rel=0.25)
     assert rates["two"] == pytest.approx(2 * one, rel=0.25)
     assert rates["all"] == pytest.approx(four, rel=0.05)
 
