@@ -16,6 +16,7 @@ from strata.plan.aspects.interventions import lost_disk
 from strata.plan.catalogue import catalogue
 from strata.rules.redundancy import losses_survived
 from strata.units import GIB, MIB, NS_PER_S, describe_size, format_size
+from strata.words import listed
 
 _SPARE: Final = "spare-disk"
 _LOSS: Final = ["lose-disk", "rebuild"]
@@ -48,18 +49,17 @@ class RebuildAsked:
 
     def strategy(self, study: Study) -> Rebuild:
         """Raises StudyError where nothing can be rebuilt, or the disks are too small to take a part of."""
-        names = self.stacks or [
+        survive = [
             name for name, each in study.stacks.items() if losses_survived(each, study.capacities_bytes)
         ]
-        for name in names:
-            if name not in study.stacks:
-                raise StudyError(f'the study has no stack "{name}"', place="--stack")
-            if not losses_survived(study.stacks[name], study.capacities_bytes):
-                raise StudyError(f"{name} does not survive the loss of a disk", place="--stack")
-        if not names:
-            remedy = "give a stack a mirror, or parity"
-            raise StudyError("no stack survives the loss of a disk", place=str(study.file), remedy=remedy)
-        members = {disk for name in names for disk in study.stacks[name].devices if disk in study.devices}
+        names = self.stacks or survive
+        if not {*names} <= {*survive} or not names:
+            lacking = listed([f'"{name}"' for name in names if name not in survive]) or "the study"
+            remedy = f"name some of {listed(survive)}" if survive else "give a stack a mirror, or parity"
+            raise StudyError(
+                f"{lacking} has no stack that survives a lost disk", place="--stack", remedy=remedy
+            )
+        members = {disk for name in names for disk in study.stacks[name].devices}
         smallest_bytes = min(study.devices[disk].device.capacity_bytes for disk in members)
         full_bytes = min(self.full_bytes or smallest_bytes, smallest_bytes)
         if not _PART_BYTES_MIN <= self.part_bytes <= full_bytes // 4:
@@ -77,23 +77,15 @@ class RebuildAsked:
         # As long for both parts, so that the load's own seeks are no difference.
         window_s = max(_WINDOW_S_MIN, max(2 * self.part_bytes, size_bytes) // _BYTES_PER_S_MIN)
         loads = {"idle": ("random-read-4k", 1), "loaded": ("random-mix-4k", self.rate_per_s)}
-        workload = catalogue().workloads["fio"]
+        alike = {"workload": "fio", "size": "64MiB", "duration": f"{window_s}s", "before_measure": _LOSS}
+        fio = catalogue().workloads["fio"]
         return replace(
             study,
             name=f"{study.name}-rebuild",
             devices=devices,
             stacks=stacks,
             workloads={
-                name: workload.model_validate(
-                    {
-                        "workload": "fio",
-                        "preset": preset,
-                        "size": "64MiB",
-                        "rate": rate,
-                        "duration": f"{window_s}s",
-                        "before_measure": _LOSS,
-                    }
-                )
+                name: fio.model_validate({**alike, "preset": preset, "rate": rate})
                 for name, (preset, rate) in loads.items()
             },
             seeds=tuple(range(1, self.seeds + 1)),

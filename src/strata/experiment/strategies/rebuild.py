@@ -28,6 +28,7 @@ from strata.results.record import ResultRecord
 from strata.statistics.interval import confidence_of, standard_error, student_quantile
 from strata.statistics.study import StudyResults
 from strata.units import SECTOR_BYTES, format_share, format_size
+from strata.words import listed
 
 CAPACITY: Final = "capacity"
 """The change of a variation: the bytes of each disk that are used."""
@@ -94,14 +95,14 @@ class Rebuild:
 
     def _doubt(self) -> str:
         """The media caches of shingled disks that the parts do not fill."""
-        larger = {
-            f"the {each.name} of {used.device.name} ({format_size(each.covered_bytes)}) was not filled: a "
-            "full rebuild may take longer"
-            for used in self.study.devices.values()
-            for each in used.device.model.structures(used.device)
+        models = {used.device.name: used.device for used in self.study.devices.values()}
+        caches = [
+            f"the {each.name} of {name} ({format_size(each.covered_bytes)})"
+            for name, device in models.items()
+            for each in device.model.structures(device)
             if each.is_log and each.covered_bytes > _PARTS * self.part_bytes * self.fill
-        }
-        return "; ".join(sorted(larger))
+        ]
+        return f"{listed(caches)} was not filled: a full rebuild may take longer" if caches else ""
 
     def _estimated(self, key: CellKey, small: str, large: str) -> Compared | None:
         """The time for the whole disk, and how far it may lie from that."""
@@ -122,9 +123,7 @@ class Rebuild:
         if not levels or min(levels) <= 0:
             return None
         found = _compared(key, levels)
-        low, high = (found.low or found.level), (found.high or found.level)
-        assert low is not None
-        assert high is not None
+        low, high = (end or found.level or 0.0 for end in (found.low, found.high))
         return found.model_copy(
             update={"low": low * float(np.mean(least)), "high": high * float(np.mean(further))}
         )
