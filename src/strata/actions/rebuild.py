@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -49,16 +49,7 @@ class RebuildAsked:
 
     def strategy(self, study: Study) -> Rebuild:
         """Raises StudyError where nothing can be rebuilt, or the disks are too small to take a part of."""
-        survive = [
-            name for name, each in study.stacks.items() if losses_survived(each, study.capacities_bytes)
-        ]
-        names = self.stacks or survive
-        if not {*names} <= {*survive} or not names:
-            lacking = listed([f'"{name}"' for name in names if name not in survive]) or "the study"
-            remedy = f"name some of {listed(survive)}" if survive else "give a stack a mirror, or parity"
-            raise StudyError(
-                f"{lacking} has no stack that survives a lost disk", place="--stack", remedy=remedy
-            )
+        names = self._chosen(study)
         members = {disk for name in names for disk in study.stacks[name].devices}
         smallest_bytes = min(study.devices[disk].device.capacity_bytes for disk in members)
         full_bytes = min(self.full_bytes or smallest_bytes, smallest_bytes)
@@ -68,6 +59,18 @@ class RebuildAsked:
             raise StudyError(cause, place="--part", remedy=remedy)
         part = replace(study, stacks={name: study.stacks[name] for name in names})
         return Rebuild(self.study(part), self.part_bytes, full_bytes, self.fill, self.whole)
+
+    def _chosen(self, study: Study) -> Sequence[str]:
+        capacities = study.capacities_bytes
+        survive = [name for name, each in study.stacks.items() if losses_survived(each, capacities)]
+        names = self.stacks or survive
+        if not {*names} <= {*survive} or not names:
+            lacking = listed([f'"{name}"' for name in names if name not in survive]) or "the study"
+            remedy = f"name some of {listed(survive)}" if survive else "give a stack a mirror, or parity"
+            raise StudyError(
+                f"{lacking} has no stack that survives a lost disk", place="--stack", remedy=remedy
+            )
+        return names
 
     def study(self, study: Study, changes: Mapping[str, Any] | None = None) -> Study:
         """The study of a part of each disk, idle and under a load, with a spare disk for every stack."""
