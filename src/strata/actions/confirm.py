@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from strata.actions.vary import experiment_on
 from strata.advice.asked import answer_of
 from strata.devices.device import bundled_devices
 from strata.devices.processor import bundled_processors
-from strata.errors import ResultError, RunError, ToolError
+from strata.errors import DiagnosticsError, ResultError, RunError, StudyError, ToolError
 from strata.execution.schedule import RETRIES
 from strata.experiment.experiment import Cells, Experiment, Interrupted
 from strata.experiment.run import run_study
@@ -31,7 +31,9 @@ from strata.pricing.benchmark import machine
 from strata.pricing.files import processor_toml
 from strata.results.declared import declared_study
 from strata.results.findings import Finding, read_capabilities
+from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
 from strata.runners.disks import RealDisks
 from strata.runners.name import RunnerName
 from strata.statistics.study import StudyResults, gather
@@ -69,19 +71,15 @@ class _Host:
 
     study: Study
     place: Path
-    scratch: Path | None
-    chosen: RealDisks
+    runner: Runner
     listener: Listener
     retries: int
 
     def measured(self, subject: str, cells: Cells) -> StudyResults:
         """The results of a question, in a folder of its own. Raises Interrupted."""
-        runner = running.runner_for(
-            RunnerName.HOST, self.place, self.scratch, self.chosen, listener=self.listener
-        )
         folder = ResultsFolder(self.place / subject)
-        display = self.listener.display(runner, folder.path)
-        done = run_study(cells.of(self.study), folder, runner, display, retries=self.retries)
+        display = self.listener.display(self.runner, folder.path)
+        done = run_study(cells.of(self.study), folder, self.runner, display, retries=self.retries)
         if done.signal_number is not None:
             raise Interrupted
         return gather(folder)
@@ -110,21 +108,22 @@ def confirm(  # noqa: PLR0917
     if not asked:
         remedy = "run the study in the lab with `strata run`"
         raise ResultError("no stack has a result to confirm", place=str(folder.path), remedy=remedy)
-    source = partial(declared_study, snapshot, file=file)
+    source = partial(declared_study, snapshot, file=file or _beside(snapshot))
     as_it_is = source()
     known = {**_processor(this.processor, listener), **_models(this.devices, as_it_is)}
     named = {stack for each in asked for stack in each.cells.stacks}
     chosen = _disks(_part(source(changes=known), named), this, folder)
-    known |= _sizes(source(changes=known), chosen)
-    study = source(changes=known)
+    sizes = _sizes(source(changes=known), chosen)
+    known |= sizes
+    study = _fitting(partial(source, changes=known), sizes)
     for text in _unlike(study, this, chosen):
         listener.warn(text)
     on_disks = _part(source(changes=known, disks=chosen.devices).on_host(), named)
     running.permissions(on_disks, this.allowed)
-    place = folder.path / ON_HOST
-    host = _Host(
-        on_disks, place, scratch_beside(chosen, on_disks, this.scratch), chosen, listener, this.retries
-    )
+    place, scratch = folder.path / ON_HOST, scratch_beside(chosen, on_disks, this.scratch)
+    runner = running.runner_for(RunnerName.HOST, place, scratch, chosen, listener=listener)
+    runner.check([])  # before the lab predicts
+    host = _Host(on_disks, place, runner, listener, this.retries)
     is_other = study.describe() != as_it_is.describe()
     experiment = experiment_on(folder, source, math.inf, jobs, listener)
     found = []
@@ -138,6 +137,12 @@ def confirm(  # noqa: PLR0917
             remedy = f"mend it, and go on with the same command; see {place / each.subject}"
             raise RunError(f"{each.subject} cannot be confirmed: {why}", remedy=remedy)
     return found, experiment
+
+
+def _beside(snapshot: StudySnapshot) -> Path | None:
+    """The study's file, if it lies in this folder: device files may lie beside it."""
+    file = Path(snapshot.file)
+    return file if file.is_file() and file.read_text(errors="replace") == snapshot.text else None
 
 
 def _part(study: Study, stacks: Collection[str]) -> Study:
@@ -159,6 +164,18 @@ def _sizes(study: Study, chosen: RealDisks) -> dict[str, str]:
         for name, disk in chosen.devices.items()
         if disk.capacity_bytes < study.devices[name].capacity_bytes
     }
+
+
+def _fitting(source: Callable[[], Study], sizes: Mapping[str, str]) -> Study:
+    """The study on the disks' sizes. Raises StudyError if its stacks or its data do not fit on them."""
+    try:
+        return source()
+    except DiagnosticsError as error:
+        if not sizes:
+            raise
+        held = listed([f"{key.split('.')[1]} ({size})" for key, size in sizes.items()])
+        cause = f"the study does not fit on {held}: {error.diagnostics[0].cause}"
+        raise StudyError(cause, place="--disk", remedy="name a larger disk") from error
 
 
 def _models(files: Sequence[str], study: Study) -> dict[str, str]:

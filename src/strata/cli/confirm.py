@@ -64,7 +64,7 @@ def confirm(  # noqa: PLR0917  typer makes options of them
         print_json(findings=found)
     else:
         paths = [each.partition("=")[2] for each in disk or ()]
-        for each in found:
+        for each in (each for each in found if each.confirmed):
             stdout().print(Document([*confirmation(each, *paths[:1])]))
     conclude(experiment, whole=True)
     if page is not None:
