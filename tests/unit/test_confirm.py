@@ -83,7 +83,7 @@ def test_the_explanation_names_the_share_that_was_planted(tmp_path: Path) -> Non
     for name in slower:
         found = confirmed(predicted, measured, CellKey(name, LOAD))
         assert found is not None, name
-        assert (found.cause, found.fails, found.operation) == (name, True, "transaction")
+        assert (found.cause, found.outcome, found.operation) == (name, "fails", "transaction")
         shares_us = {share: round(ns / 1000) for share, ns in found.shares_ns.items()}
         assert shares_us == {**dict.fromkeys(slower, 0), name: 400}, name
         assert math.isclose(sum(found.shares_ns.values()), found.times_ns[1] - found.times_ns[0])
@@ -104,7 +104,7 @@ def test_a_prediction_that_is_near_holds_and_a_request_that_only_the_lab_makes_i
     near, unflushed = (confirmed(predicted, measured, CellKey(name, LOAD)) for name in there)
     assert near is not None
     assert unflushed is not None
-    assert (near.verdict, near.fails) == ("equal", False)
+    assert near.outcome == "holds"
     assert (unflushed.cause, round(unflushed.shares_ns["counts"])) == ("counts", -150_000)
 
 
@@ -148,7 +148,7 @@ def test_prediction_and_measurement_stand_side_by_side_and_nothing_is_run_twice(
 
     ratios = {each["stack"]: round(each["ratio"], 2) for each in found["confirmed"]}
     assert ratios == {"ext4": 1.0, "xfs": 0.5}
-    assert [each["fails"] for each in found["confirmed"]] == [False, True]
+    assert [each["outcome"] for each in found["confirmed"]] == ["holds", "fails"]
     assert [each.get("time_domain") for each in found["tried"]] == [None, "wall"]
     assert asked[RunnerName.LAB].begun == []  # the results have the prediction
     assert len(asked[RunnerName.HOST].begun) == 6

@@ -149,7 +149,8 @@ def _models(template: Template, named: list[str], alike: list[tuple[Disk, Device
             alike += _of_this_machine()
             models += [model.name for _, model in alike]
         else:
-            models.append(find_device(name).name)
+            model = find_device(name).name
+            models.append(name if name.endswith(".toml") else model)
     if len(models) == 1:
         models *= template.disks[0]
     if len(models) not in template.disks:

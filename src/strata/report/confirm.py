@@ -8,16 +8,19 @@ from typing import Final
 
 from strata.report.document import Block, Bullets, Code, Heading, Paragraph, Section
 from strata.report.report import Report
-from strata.report.spans import StackName, Text, Times, Toned, WorkloadName, joined, said
+from strata.report.spans import StackName, Text, Times, Tone, Toned, WorkloadName, joined, said
 from strata.report.table import Cell, Column, Table, columns
 from strata.results.findings import CONFIRMED_ZONE, Compared, Confirmed, Finding
 from strata.statistics.interval import Interval
 from strata.units import format_share, format_value
 from strata.words import counted, grouped, listed
 
-_ZONE: Final = f"±{format_share(CONFIRMED_ZONE)}"
+_ZONE: Final = format_share(CONFIRMED_ZONE)
+_FEW: Final = 0.01  # per operation
 _COUNT_ZONE: Final = 0.1
-_SHARES: Final = {
+_TONES: Final[dict[str, Tone]] = {"holds": "good", "fails": "bad", "open": "doubt"}
+_SHARES: Final = {"disk": "disk", "processor": "processor", "counts": "requests"}
+_CAUSES: Final = {
     "disk": "the disk takes other times than its model",
     "processor": "the time in which no disk has a request differs: the processor's, or waiting",
     "counts": "the kernel asks the disks for another number of requests",
@@ -35,16 +38,15 @@ def confirmations(report: Report) -> Iterator[Section]:
 def confirmation(found: Finding, disk: str = "DISK", file: str = "my-disk") -> Iterator[Block]:
     """Prediction against measurement, the explanation, the ranking, and what to measure again."""
     yield Heading(found.subject)
+    yield from (Paragraph(f"{each.name}: {each.note}", "warning") for each in found.tried if each.note)
     if not found.confirmed:
-        notes = [each.note for each in found.tried if each.note]
-        yield Paragraph(f"Nothing is measured yet{f': {notes[0]}' if notes else ''}.", "warning")
         return
     yield _table(found)
     yield Bullets([_explained(each) for each in found.confirmed])
     for workload, pairs in grouped((each.workload, each) for each in found.tried[1].compared).items():
         before = [each for each in found.tried[0].compared if each.workload == workload]
         yield Paragraph(said("{}: {}", WorkloadName(workload), ranking_words(before, pairs)))
-    yield from _again([each for each in found.confirmed if each.fails], disk, file)
+    yield from _again([each for each in found.confirmed if each.outcome == "fails"], disk, file)
 
 
 def _table(found: Finding) -> Table:
@@ -54,7 +56,7 @@ def _table(found: Finding) -> Table:
             each.stack,
             format_value(each.predicted, each.unit),
             format_value(each.measured, each.unit),
-            Cell(_ratio(each), tone="bad" if each.fails else "good"),
+            Cell(_ratio(each), tone=_TONES[each.outcome]),
             *(_signed(each.shares_ns[share]) for share in _SHARES),
         )
         for each in found.confirmed
@@ -63,7 +65,7 @@ def _table(found: Finding) -> Table:
         *("workload", ("stack", "stack"), ("predicted", "figure"), ("measured", "figure")),
         ("ratio", "figure"),
     )
-    shares = tuple(Column(name, "figure") for name in ("disk", "processor", "requests"))
+    shares = tuple(Column(name, "figure") for name in _SHARES.values())
     note = "measured over predicted, with its 95 % interval; shares of the difference per operation"
     return Table((*heads, *shares), rows, "Prediction and measurement", note)
 
@@ -81,19 +83,20 @@ def _signed(time_ns: float) -> str:
 def _explained(each: Confirmed) -> Text:
     """How the prediction did, where the time went, and the counts that differ."""
     before, after = (format_value(time_ns, "ns") for time_ns in each.times_ns)
-    holds = "fails" if each.fails else "holds"
-    sure = "" if each.low is not None else " (too few seeds for an interval)"
-    parts = [f"{name} {_signed(each.shares_ns[name])}" for name in _SHARES]
+    parts = [f"{name} {_signed(each.shares_ns[share])}" for share, name in _SHARES.items()]
     differing = [
         f"{key.replace('_', ' ')} {_count(key, one)} → {_count(key, two)}"
         for key, (one, two) in each.counts.items()
-        if abs(two - one) > _COUNT_ZONE * max(one, two)
+        if abs(two - one) > max(_COUNT_ZONE * max(one, two), _FEW)
     ]
-    counts = f" Per {each.operation} the kernels differ in {listed(differing)}." if differing else ""
-    cause = f" Most of it: {_SHARES[each.cause]}." if each.fails else ""
-    text = f" per {each.operation} predicted and {after} measured ({', '.join(parts)}).{cause}{counts}"
-    tone = Toned(f"{holds} within {_ZONE}{sure}", "bad" if each.fails else "good")
-    return joined([StackName(each.stack), said("under {}: {};", each.workload, tone), f"{before}{text}"])
+    text = f"{before} per {each.operation} predicted and {after} measured ({', '.join(parts)})."
+    text += f" Most of it: {_CAUSES[each.cause]}." if each.outcome == "fails" else ""
+    text += f" Per {each.operation} there are other {listed(differing)}." if differing else ""
+    text += "" if each.low is not None else " There are too few seeds for an interval."
+    text += f" In doubt: {each.doubt}." if each.doubt else ""
+    outcome = {"holds": f"holds within ±{_ZONE}", "fails": f"fails by more than ±{_ZONE}"}
+    said_of = Toned(outcome.get(each.outcome, "is open"), _TONES[each.outcome])
+    return joined([StackName(each.stack), said("under {}: {};", each.workload, said_of), text])
 
 
 def _count(key: str, value: float) -> str:

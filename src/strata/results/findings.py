@@ -283,7 +283,7 @@ class Confirmed(Frozen):
     Attributes:
         metric: The workload's first headline, in ``unit``; ``predicted`` and ``measured`` are its levels.
         low: Of the 95 % interval of measured over predicted; null without one. So is ``high``.
-        verdict: Of the measurement against the prediction: ``equal`` within ±15 %.
+        doubt: The reasons to doubt the two numbers.
         operation: The unit of work that times and counts are divided by.
         times_ns: The measured window, predicted and measured.
         shares_ns: The difference of the two times by ``disk``, ``processor`` and ``counts``.
@@ -299,7 +299,7 @@ class Confirmed(Frozen):
     measured: float
     low: float | None = None
     high: float | None = None
-    verdict: str
+    doubt: str = ""
     operation: str
     times_ns: tuple[float, float]
     shares_ns: dict[str, float]
@@ -313,10 +313,13 @@ class Confirmed(Frozen):
 
     @property
     @in_json
-    def fails(self) -> bool:
-        """Whether the measurement is shown to lie beyond ±15 %; without an interval, whether it does."""
-        beyond = abs(math.log(self.ratio)) > math.log1p(CONFIRMED_ZONE)
-        return self.verdict in {"better", "worse"} or (self.low is None and beyond)
+    def outcome(self) -> Literal["holds", "fails", "open"]:
+        """Whether the ratio lies within ±15 % or beyond; open: the interval reaches across."""
+        near = math.log1p(CONFIRMED_ZONE)
+        low, high = (math.log(end if end and end > 0 else self.ratio) for end in (self.low, self.high))
+        if max(-low, high) <= near:
+            return "holds"
+        return "fails" if low > near or high < -near else "open"
 
     @property
     @in_json

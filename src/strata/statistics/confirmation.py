@@ -82,7 +82,7 @@ def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) ->
         measured=levels[1],
         low=interval.low if interval else None,
         high=interval.high if interval else None,
-        verdict=found.verdict,
+        doubt=found.doubt,
         operation=unit_of_work(sides[0][0])[0],
         times_ns=(first.time_ns, second.time_ns),
         shares_ns=_shares(first, second),

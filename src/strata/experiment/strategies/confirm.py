@@ -45,7 +45,9 @@ class Confirm:
             for workload in self.cells.workloads
             for pair in compared_pairs(results, workload, self.cells.stacks)
         ]
-        return variation.tried("ranked", compared=pairs, seeds=len(self.cells.seeds))
+        empty = {cell: results.lacking(*cell) for cell in self.cells.keys}
+        note = "; ".join(f"{cell}: {why}" for cell, why in empty.items() if why)
+        return variation.tried("ranked", note, compared=pairs, seeds=len(self.cells.seeds))
 
     def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
         return Finding(
