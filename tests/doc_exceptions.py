@@ -143,6 +143,7 @@ INSTEAD: Final = {
     "strata publish": Stand(without={"s3://bucket/gallery": "gallery"}),
     # Written by fio on a real disk.
     "strata calibrate --fio results.json": Stand(without={"results.json": str(_REAL_DISK)}),
+    "strata calibrate --fio my-disk.csv": Stand(without={"my-disk.csv": str(_REAL_DISK)}),
     # Written by `strata lab price`.
     "strata list processors ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }
