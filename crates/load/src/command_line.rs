@@ -11,6 +11,7 @@ use crate::extents;
 use crate::faults::complain;
 use crate::fragment;
 use crate::kernel_work;
+use crate::list::{self, HandOver};
 use crate::personality::options;
 use crate::replay;
 use crate::storm;
@@ -19,6 +20,9 @@ use crate::storm;
 #[derive(Parser)]
 #[command(name = "strata-load", version, arg_required_else_help = true)]
 struct CommandLine {
+    /// How operations that are known together are handed to the kernel
+    #[arg(long, value_enum, default_value_t = HandOver::Single, global = true)]
+    hand_over: HandOver,
     #[command(subcommand)]
     action: Action,
 }
@@ -55,6 +59,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    list::choose(line.hand_over);
     let done = match &line.action {
         Action::Prepare(options) => options::prepare(options),
         Action::Run(options) => options::run(options),

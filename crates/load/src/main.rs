@@ -15,6 +15,7 @@ mod files;
 mod folder;
 mod fragment;
 mod kernel_work;
+mod list;
 mod personality;
 mod random;
 mod replay;

@@ -262,6 +262,20 @@ fn two_runs_issue_the_same_operations() {
 }
 
 #[test]
+fn lists_issue_the_operations_of_single_calls() {
+    for personality in ["fileserver", "varmail", "webserver", "webproxy"] {
+        let options = ["--seed", "5", "--files", "60", "--threads", "1"];
+        let [single, calls] = ["single", "calls"].map(|way| {
+            let run = Run::prepared(personality, &options);
+            let (result, issued) = run.run(&["--passes", "20", "--hand-over", way]);
+            let sums = ["operations", "read_bytes", "written_bytes", "growth_bytes", "sets"];
+            (sums.map(|name| result[name].clone()), issued)
+        });
+        assert_eq!(single, calls, "{personality}");
+    }
+}
+
+#[test]
 fn a_run_goes_on_where_the_one_before_it_ended() {
     let run = Run::prepared(
         "fileserver",

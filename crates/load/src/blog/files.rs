@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
@@ -10,13 +11,16 @@ use rustix::io::Errno;
 
 use crate::data::Source;
 use crate::files::{read_to_end, write_from};
+use crate::list::{List, Target};
 
 /// Of `WRITE_CHUNK_SIZE` and `READ_CHUNK_SIZE` of the original's blogbench.h, as all sizes and names here.
 pub const WRITE_BYTES: usize = 8192;
 pub const READ_BYTES: usize = 65_536;
 /// As many of each kind as a blog has at the most.
 pub const NUMBER_MAX: u64 = 100;
-const PATH_BYTES: usize = 64;
+pub const PATH_BYTES: usize = 64;
+/// The calls by which a file is read in a list.
+pub const FILE_CALLS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -106,7 +110,8 @@ impl Paths {
         }
     }
 
-    fn name(&mut self, blog: u64, kind: Kind, number: u64) {
+    /// Name a file.
+    pub fn name(&mut self, blog: u64, kind: Kind, number: u64) {
         let (name, suffix) = kind.names();
         self.path.clear();
         let _ = write!(self.path, "blog-{blog}/{name}-{number}.{suffix}");
@@ -149,6 +154,22 @@ impl Paths {
         self.name(blog, kind, number);
         let file = openat(folder, text(&self.path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         read_to_end(&file, buffer)
+    }
+
+    /// Add the calls that read a file to its end; a missing one `ends` the list, or is passed over.
+    pub fn list_read(
+        &mut self,
+        list: &mut List,
+        folder: impl AsFd,
+        (blog, kind, number): (u64, Kind, u64),
+        ends: bool,
+    ) {
+        self.name(blog, kind, number);
+        let skip = if ends { u32::MAX } else { 2 };
+        list.open(folder.as_fd().as_raw_fd(), text(&self.path), OFlags::RDONLY, 0, skip);
+        list.read_to_end(Target::Opened, READ_BYTES);
+        list.close(Target::Opened);
+        list.stamp();
     }
 
     /// The file that was last at hand, for a person.

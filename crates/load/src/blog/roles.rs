@@ -4,16 +4,19 @@
 use rustix::io::Errno;
 
 use super::Options;
-use super::files::{Kind, NUMBER_MAX, Operation, Paths, READ_BYTES, WRITE_BYTES};
+use super::files::{FILE_CALLS, Kind, NUMBER_MAX, Operation, PATH_BYTES, Paths, READ_BYTES, WRITE_BYTES};
 use super::site::{Counts, Event, Site};
 use crate::buffer::Buffer;
 use crate::clock::{NS_PER_S, now_ns, sleep_until_ns};
 use crate::data::{Content, Source};
 use crate::faults::Fault;
+use crate::list::{self, List};
 use crate::random::Random;
 use crate::report::Tally;
 
 const NS_PER_US: u64 = 1000;
+/// How many files a reader reads by one list, and the calls for each.
+const LISTED_FILES: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -41,6 +44,8 @@ pub struct Thread<'a> {
     paths: Paths,
     source: Source,
     buffer: Buffer,
+    /// Of a reader.
+    list: Option<List>,
     tallies: [Tally; Operation::ALL.len()],
     pause_ns: u64,
     /// The end of the last operation, which is the start of the next: one reading of the clock for each.
@@ -64,6 +69,8 @@ impl<'a> Thread<'a> {
             paths: Paths::new(),
             source,
             buffer: Buffer::new(read_bytes),
+            list: List::new(list::chosen(), LISTED_FILES * FILE_CALLS, LISTED_FILES * PATH_BYTES, READ_BYTES)
+                .filter(|_| role == Role::Reader),
             tallies: Operation::ALL.map(|_| Tally::new()),
             pause_ns: if role == Role::Reader { options.reader_pause_us * NS_PER_US } else { 0 },
             last_ns: 0,
@@ -138,21 +145,59 @@ impl<'a> Thread<'a> {
     pub(super) fn read_some_blog(&mut self) -> Result<(), Stop> {
         let blog = self.some_known_blog()?;
         if self.random.below(2) == 0 {
-            let mut number = 1;
-            while self.read(blog, Kind::Comment, number)? {
-                number += 1;
-            }
+            self.read_all(blog, &[Kind::Comment])?;
         }
-        let mut number = 1;
-        loop {
-            self.read(blog, Kind::Picture, number)?;
-            if !self.read(blog, Kind::Article, number)? {
-                break;
-            }
-            number += 1;
-        }
+        self.read_all(blog, &[Kind::Picture, Kind::Article])?;
         self.counts.count(Event::BlogRead);
         Ok(())
+    }
+
+    /// Read files of these kinds by turns, up to the first that is missing of the last kind.
+    fn read_all(&mut self, blog: u64, kinds: &[Kind]) -> Result<(), Stop> {
+        if let Some(mut list) = self.list.take() {
+            let read = self.read_listed(blog, kinds, &mut list);
+            self.list = Some(list);
+            return read;
+        }
+        for number in 1.. {
+            let mut is_there = false;
+            for kind in kinds {
+                is_there = self.read(blog, *kind, number)?;
+            }
+            if !is_there {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, many files at a time.
+    fn read_listed(&mut self, blog: u64, kinds: &[Kind], list: &mut List) -> Result<(), Stop> {
+        let mut number = 1;
+        loop {
+            let begin = number;
+            list.clear();
+            while list.has_room(kinds.len() * FILE_CALLS, kinds.len() * PATH_BYTES) {
+                for kind in kinds {
+                    let ends = kinds.last() == Some(kind);
+                    self.paths.list_read(list, &self.site.folder, (blog, *kind, number), ends);
+                }
+                number += 1;
+            }
+            list.run(self.site.end_ns());
+            let numbers = (begin..number).flat_map(|number| kinds.iter().map(move |kind| (number, *kind)));
+            for (first, (number, kind)) in (0..list.len()).step_by(FILE_CALLS).zip(numbers) {
+                let opened = list.result(first).ok_or(Stop::Over)?;
+                let close = first + FILE_CALLS - 1;
+                let at_ns = if opened.is_err() { list.made_ns(first) } else { list.made_ns(close) };
+                let read = opened.and_then(|_| list.result(first + 1).unwrap_or(Ok(0)));
+                self.paths.name(blog, kind, number);
+                let is_there = self.count_read(kind, read, at_ns.ok_or(Stop::Over)?)?;
+                if !is_there && kinds.last() == Some(&kind) {
+                    return Ok(());
+                }
+            }
+        }
     }
 
     fn some_known_blog(&mut self) -> Result<u64, Stop> {
@@ -171,7 +216,7 @@ impl<'a> Thread<'a> {
         let bytes = least + self.random.below(end - least);
         let written = self.paths.write(&self.site.folder, (blog, kind, number), &mut self.source, bytes);
         self.settled(written)?;
-        self.record(Operation::Write(kind), bytes)?;
+        self.record(Operation::Write(kind), bytes, now_ns())?;
         self.counts.count(match kind {
             Kind::Article => Event::ArticleWritten,
             Kind::Picture => Event::PictureWritten,
@@ -183,12 +228,16 @@ impl<'a> Thread<'a> {
     /// Read a file; returns whether it is there.
     fn read(&mut self, blog: u64, kind: Kind, number: u64) -> Result<bool, Stop> {
         let read = self.paths.read(&self.site.folder, (blog, kind, number), &mut self.buffer);
+        self.count_read(kind, read, now_ns())
+    }
+
+    fn count_read(&mut self, kind: Kind, read: Result<u64, Errno>, at_ns: u64) -> Result<bool, Stop> {
         if read == Err(Errno::NOENT) {
-            self.record(Operation::Miss, 0)?;
+            self.record(Operation::Miss, 0, at_ns)?;
             return Ok(false);
         }
         let bytes = self.settled(read)?;
-        self.record(Operation::Read(kind), bytes)?;
+        self.record(Operation::Read(kind), bytes, at_ns)?;
         self.counts.count(match kind {
             Kind::Article => Event::ArticleRead,
             Kind::Picture => Event::PictureRead,
@@ -215,9 +264,8 @@ impl<'a> Thread<'a> {
         })
     }
 
-    /// Time an operation that ends now, if it ends in time.
-    fn record(&mut self, operation: Operation, bytes: u64) -> Result<(), Stop> {
-        let end_ns = now_ns();
+    /// Time an operation, if it ended in time.
+    fn record(&mut self, operation: Operation, bytes: u64, end_ns: u64) -> Result<(), Stop> {
         if end_ns > self.site.end_ns() || self.site.is_stopped() {
             return Err(Stop::Over);
         }

@@ -16,7 +16,14 @@ from strata.model.step import Step
 from strata.model.warning import Check
 from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
-from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
+from strata.workloads.generator.output import (
+    PROGRAM,
+    Content,
+    HandsOver,
+    load_result,
+    operation_latencies,
+    own_folder,
+)
 from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, key, option_words, yes_or_no
 
 _STEP: Final = "blog-measure"
@@ -36,7 +43,7 @@ Pause = Annotated[
 Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 
-class Blog(LogsThroughput, CostsRealTime, Content, Workload):
+class Blog(LogsThroughput, CostsRealTime, HandsOver, Content, Workload):
     """blogbench 1.1 by the load generator: the same sizes, numbers and system calls, with seeded choices.
 
     Measure: for some intervals writers create blogs of up to 100 articles (1 to 32 KiB) and 100 pictures (8
@@ -120,7 +127,7 @@ class Blog(LogsThroughput, CostsRealTime, Content, Workload):
             "reader-pause-us": self.reader_pause_ns // NS_PER_US,
         }
         title = f"Write and read blogs for {self.duration_ns_min / NS_PER_S:g} s"
-        argv = (PROGRAM, "blog", *option_words(options), *self.content_words)
+        argv = (PROGRAM, "blog", *option_words(options), *self.content_words, *self.hand_over_words)
         return [context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS)]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:

@@ -16,7 +16,14 @@ from strata.model.stack import space_diagnostics
 from strata.model.step import Step
 from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
-from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
+from strata.workloads.generator.output import (
+    PROGRAM,
+    Content,
+    HandsOver,
+    load_result,
+    operation_latencies,
+    own_folder,
+)
 from strata.workloads.keys import key, option_words
 
 _PARTS: Final = ("create", "stat", "read", "delete")
@@ -27,7 +34,7 @@ _BLOCK_BYTES: Final = 4096
 _FILE_BYTES_MAX: Final = 1 << 30
 
 
-class FileStorm(Content, Workload):
+class FileStorm(HandsOver, Content, Workload):
     """Many small files are created, examined, read and deleted, by the load generator.
 
     Prepare: `sync`. Measure: threads create the files in their folders; everything is written back, timed
@@ -100,7 +107,15 @@ class FileStorm(Content, Workload):
         creates = part == "create"
         own = {"file-bytes": self.size_bytes, "fsync": self.fsync} if creates else {"order": self.order}
         content = self.content_words if creates else ()
-        argv = (PROGRAM, "storm", part, *option_words(common), *option_words(own), *content)
+        argv = (
+            PROGRAM,
+            "storm",
+            part,
+            *option_words(common),
+            *option_words(own),
+            *content,
+            *self.hand_over_words,
+        )
         limit_ns = _SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S
         return context.step(f"storm-{part}", "measure", title, argv, time_limit_ns=limit_ns)
 

@@ -24,7 +24,14 @@ from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.definition import Definition, read_definition
-from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
+from strata.workloads.generator.output import (
+    PROGRAM,
+    HandsOver,
+    Mixture,
+    Percent,
+    load_result,
+    operation_latencies,
+)
 from strata.workloads.keys import (
     WholeMilliseconds,
     key,
@@ -71,7 +78,7 @@ PACED: Final = ("videoserver",)
 """The bundled personalities that wait for the clock."""
 
 
-class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mixture, OpenLoop):
+class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, HandsOver, Mixture, OpenLoop):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured
@@ -288,7 +295,8 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Mix
             "pass-over-open": self.deletes == "next",
         }
         until = self.until_known(context, "load-measure") if phase == "measure" else None
-        action = ("run", *option_words(options | ({} if until is None else {"tell": True})))
+        options |= {} if until is None else {"tell": True}
+        action = ("run", *option_words(options), *self.hand_over_words)
         step = self._step(context, phase, window_title(phase, time_ns), action, time_ns)
         return step.model_copy(update={"until": until})
 

@@ -64,6 +64,21 @@ class Content(Mixture):
         return [Diagnostic(cause, remedy=f"leave {min(given)} out, or zeros", key="zeros")]
 
 
+class HandsOver(BaseModel):
+    """The key of a workload whose operations can be handed to the lab's kernel together."""
+
+    lists: StrictBool = key(
+        False,
+        "In the lab, hand operations that are known together to the kernel as lists: less real time, but "
+        "files are picked earlier, so that results differ a little from those of single calls",
+        True,
+    )
+
+    @property
+    def hand_over_words(self) -> tuple[str, ...]:
+        return ("--hand-over=lists",) if self.lists else ()
+
+
 def own_folder(context: WorkloadContext, name: str) -> str:
     return "-".join(filter(None, (f"{context.mount_path}/{name}", context.window)))
 

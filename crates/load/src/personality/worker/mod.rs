@@ -10,6 +10,7 @@
 //! with the time that they had been due for, which is less than they would have taken: without them, the slower a
 //! filesystem, the fewer of its long latencies would be seen.
 
+mod listed;
 mod operations;
 
 use std::os::fd::OwnedFd;
@@ -24,6 +25,7 @@ use crate::personality::told;
 use crate::personality::trace::Record;
 use crate::random::Random;
 use crate::report::Tally;
+use listed::Listed;
 
 /// A file that the thread has open.
 struct Slot {
@@ -40,6 +42,7 @@ pub struct Worker<'a> {
     source: Source,
     read_buffer: Buffer,
     slots: [Option<Slot>; SLOTS],
+    listed: Option<Listed>,
     schedule: Option<Schedule>,
     /// When the pass was due that is not completed, in open loop.
     due_ns: Option<u64>,
@@ -64,6 +67,7 @@ impl<'a> Worker<'a> {
             source,
             read_buffer,
             slots,
+            listed: Listed::new(group),
             schedule: None,
             due_ns: None,
             passes_left: u64::MAX,
@@ -90,7 +94,7 @@ impl<'a> Worker<'a> {
     }
 
     fn go(&mut self, window: &Window) -> Result<(), Halt> {
-        let steps = &self.group.steps;
+        let group = self.group;
         let mut now = now_ns();
         while self.passes_left > 0 {
             self.passes_left -= 1;
@@ -106,10 +110,18 @@ impl<'a> Worker<'a> {
                     lag.record(0, now - intended.min(now));
                 }
             }
-            for step in steps {
+            let mut steps = group.steps.as_slice();
+            while let [step, rest @ ..] = steps {
                 if now >= window.end_ns || self.shared.is_stopped() {
                     return Ok(());
                 }
+                let (taken, after) = self.listed(steps, now, window)?;
+                if taken > 0 {
+                    now = after;
+                    steps = &steps[taken..];
+                    continue;
+                }
+                steps = rest;
                 let Some(done) = self.step(*step, window)? else {
                     if step.kind().is_none() {
                         now = now_ns();
