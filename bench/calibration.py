@@ -13,16 +13,20 @@ and whether the values' intervals hold the true ones. Real: fitted on reads at d
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from strata.calibration.calibrate import Calibrated, ComparedCell, calibrate
-from strata.calibration.fit import simulate
+from strata.calibration.calibrate import Calibrated, ComparedCell, calibrate, candidates
+from strata.calibration.fit import DriveSearch, simulate
+from strata.calibration.host import without_sleep
 from strata.calibration.script import READS, WRITES
-from strata.calibration.unknowns import FittedDrive
+from strata.calibration.unknowns import FittedDrive, Unknowns
 from strata.datasheet.cells import Measurements, Modelling, read_cells
 from strata.datasheet.fio_results import MeasuredCell
 from strata.datasheet.kinds import sheet_of
@@ -30,7 +34,7 @@ from strata.datasheet.measure import Pattern, measure
 from strata.devices.device import Device, device_folder, find_device
 from strata.devices.plausible import plausible_drive
 from strata.validation.measured import demerit
-from strata.validation.subjects.real import real_drives
+from strata.validation.subjects.real import RealDrive, real_drives
 
 DRAWN = {
     "rotating": ("generic-desktop-hdd", "generic-laptop-hdd", "generic-nearline-hdd", "generic-10k-hdd"),
@@ -119,23 +123,87 @@ def share(values: list[float], limit: float) -> str:
     return f"{good} of {len(values)} ({good / len(values):.0%})"
 
 
-def real() -> None:
-    """Fitted on reads at depths 1, 4 and 32, predicted on every other cell; reads and writes apart."""
-    limits = {(d.name, c.pattern): c.limit for d in real_drives() for c in d.cells}
-    caches = {d.name: d.device is None or d.device.write_cache for d in real_drives()}
-    counts: dict[tuple[str, str], list[bool]] = {}
-    for file in sorted((device_folder() / "real").glob("*.csv")):
-        measured = read_cells([file])
-        if file.stem.startswith("raid") or not any(is_fitted(cell) for cell in measured.cells):
-            continue
-        found = calibrate(file.stem, measured, only=is_fitted, write_cache=caches[file.stem])
-        print(f"{file.stem}: {found.class_name}; {'; '.join(found.notes)}", flush=True)
-        for each in found.cells:
-            if not each.fitted:
-                limit = limits.get((file.stem, each.measured.pattern), "")
-                for figure, is_good in _judged(each, limit).items():
-                    counts.setdefault((each.measured.pattern.rw, figure), []).append(is_good)
-    _count(counts)
+def real(*, also_writes: bool) -> None:
+    """Fitted on depths 1, 4 and 32, predicted on every other cell; reads and writes apart.
+
+    What the fitted cells do not show is the class's. Some of its values were chosen with these drives in
+    sight, so each drive is also predicted from a class whose values are those of the other drives.
+    """
+    wanted = {"randread", "randwrite"} if also_writes else {"randread"}
+
+    def is_fitted(cell: MeasuredCell) -> bool:
+        return cell.pattern.rw in wanted and cell.pattern.depth in {1, 4, 32}
+
+    drives = [each for each in real_drives() if not each.array]
+    tables = {each.name: read_cells([device_folder() / "real" / f"{each.name}.csv"]) for each in drives}
+    drives = [each for each in drives if any(map(is_fitted, tables[each.name].cells))]
+    limits = {(d.name, c.pattern): c.limit for d in drives for c in d.cells}
+    own = {d.name: fitted_whole(d, tables[d.name]) for d in drives}
+    counts: dict[str, dict[tuple[str, str], list[bool]]] = {"class": {}, "class without this drive": {}}
+    with TemporaryDirectory() as folder:
+        for drive in drives:
+            measured, name = tables[drive.name], drive.name
+            found = calibrate(name, measured, only=is_fitted, write_cache=write_cache(drive))
+            print(f"{name}: {found.class_name}; {'; '.join(found.notes)}", flush=True)
+            others = [fit for each, fit in own.items() if each != name and fit[0].kind == found.device.kind]
+            file = Path(folder) / f"{found.class_name}.toml"
+            file.write_text(class_text(find_device(found.class_name), found.device, others))
+            unseen = calibrate(
+                name, measured, only=is_fitted, write_cache=write_cache(drive), class_name=str(file)
+            )
+            for title, each in zip(counts, (found, unseen), strict=True):
+                print(f"  {title}", flush=True)
+                for cell in (one for one in each.cells if not is_fitted(one.measured)):
+                    limit = limits.get((name, cell.measured.pattern), "")
+                    for figure, is_good in _judged(cell, limit).items():
+                        counts[title].setdefault((cell.measured.pattern.rw, figure), []).append(is_good)
+    for title, figures in counts.items():
+        print(title)
+        _count(figures)
+
+
+def write_cache(drive: RealDrive) -> bool:
+    return drive.device is None or drive.device.write_cache
+
+
+Whole = tuple[Device, list[list[str]], np.ndarray, np.ndarray]
+"""A class, its unknowns, and where a real drive lies among them: deviations, and what all its cells gain."""
+
+
+def fitted_whole(drive: RealDrive, measured: Measurements) -> Whole:
+    """The drive fitted to all of its cells, in the class that explains them best."""
+    cells = [each for each in without_sleep(measured.cells) if not each.limit]
+    coarse = Modelling(requests=700, before=1_000)
+    possible = candidates(cells, "", write_cache=write_cache(drive))
+    first = min((DriveSearch(each, cells, coarse) for each in possible), key=lambda one: one.best[0])
+    best = DriveSearch(first.candidate, cells)
+    best.run(6)
+    _, gains = best.errors()
+    near = zip(best.unknowns.groups, best.best[1], gains, strict=True)
+    said = ", ".join(f"{names[0]} {at:+.1f} ({gain:.0%})" for names, at, gain in near if gain > 0.3)
+    print(f"{drive.name} as {best.candidate.title}, on all cells ({best.best[0]:.0f}): {said}", flush=True)
+    return best.unknowns.device, best.unknowns.groups, best.best[1], gains
+
+
+def class_text(device: Device, speed_of: Device, others: list[Whole]) -> str:
+    """The class's file with each value where the other drives have it, in a mean with the file's."""
+    text = (device_folder() / f"{device.name}.toml").read_text()
+    unknowns = Unknowns(device)
+    values = {name: each.value for name, each in speed_of.parameters.items() if name == "rotation_speed"}
+    for names in unknowns.groups:
+        places = [
+            (at, gain)
+            for _, groups, found, gains in others
+            for own, at, gain in zip(groups, found, gains, strict=True)
+            if own[0] == names[0]
+        ]
+        mean = sum(at * gain for at, gain in places) / (0.5 + sum(gain for _, gain in places))
+        values |= {name: unknowns.value(name, mean) for name in names if name in device.parameters}
+    for name, value in values.items():
+        whole = device.model.parameters[name].whole
+        shown = f"{round(value)}" if whole else f"{value:.6g}"
+        text = re.sub(rf"(?m)^({name} = {{ value = )[^,]+", rf"\g<1>{shown}", text)
+    return text
 
 
 def _count(counts: dict[tuple[str, str], list[bool]]) -> None:
@@ -156,17 +224,14 @@ def _judged(cell: ComparedCell, limit: str) -> dict[str, bool]:
     return {"rate": cell.is_near, "p99": cell.has_near_tail}
 
 
-def is_fitted(cell: MeasuredCell) -> bool:
-    return cell.pattern.rw == "randread" and cell.pattern.depth in {1, 4, 32}
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--real", action="store_true", help="the real drives alone")
     parser.add_argument("--drawn", action="store_true", help="the drawn drives alone")
+    parser.add_argument("--writes", action="store_true", help="of the real drives, fit writes, too")
     chosen = parser.parse_args()
     if not chosen.drawn:
-        real()
+        real(also_writes=chosen.writes)
     if not chosen.real:
         drawn()
     sys.exit(0)

@@ -5,26 +5,31 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from disk_machine import BY_ID, Tree
 
 from strata.calibration.calibrate import Calibrated, calibrate
 from strata.calibration.device_file import device_toml
-from strata.calibration.fit import simulate
+from strata.calibration.fit import Candidate, DriveSearch, simulate
 from strata.calibration.host import host_notes, without_sleep
 from strata.calibration.measuring import measure_disk, usable_disk
 from strata.calibration.page import render
-from strata.calibration.script import READS, WRITES, fio_script
-from strata.calibration.unknowns import FittedDrive
+from strata.calibration.script import READS, WRITES, fio_script, measuring_study
+from strata.calibration.unknowns import KEPT_BACK, FittedDrive
 from strata.datasheet.cells import Measurements, Modelling, read_cells, table_text
 from strata.datasheet.fio_results import MeasuredCell
-from strata.datasheet.measure import Pattern
+from strata.datasheet.measure import Pattern, Subject, measure, rate_per_s
 from strata.devices.device import device_folder, find_device, load_device
 from strata.devices.plausible import plausible_drive
 from strata.errors import DiagnosticsError, ResultError, ToolError
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.reading.load import load_study
 
 OPTIONS = {"filename": "/dev/sda", "ioengine": "libaio", "direct": "1", "bs": "4k", "rw": "randread"}
 PERCENTILES = {"50.000000": 100, "99.000000": 200, "99.900000": 300}
@@ -156,6 +161,43 @@ def test_the_jobs_only_read_unless_writes_are_wanted() -> None:
     assert "OVERWRITES" in writing
     assert reading.count("stonewall") == len(READS)
     assert writing.count("stonewall") == len(READS) + len(WRITES)
+
+
+def test_the_jobs_are_a_study_of_a_modelled_disk(tmp_path: Path) -> None:
+    for name in ("generic-desktop-hdd", "generic-sata-ssd"):
+        file = tmp_path / "measure.toml"
+        file.write_text(measuring_study(name, writes=True))
+        study = load_study(file, catalogue())
+        plan = compile_trial(study, "raw", "jobs", 1)
+        measured = [step for step in plan.steps if step.id.startswith("fio-measure-")]
+        assert len(measured) == len(READS) + len(WRITES), name
+
+
+def test_only_values_that_a_cell_shows_are_searched_and_a_cache_that_is_off_is_seen() -> None:
+    device = find_device("generic-desktop-hdd")
+    reads = [MeasuredCell(Pattern("randread", 4096, depth), 1e3, {}) for depth in (1, 32)]
+    search = DriveSearch(Candidate(device), reads, Modelling(requests=500, before=0))
+    shown = {search.unknowns.groups[index][0] for index in search.moved}
+    assert {"seek_average_read", "positioning_margin", KEPT_BACK} <= shown
+    assert not {"write_cache", "write_cache_runs", "destage_window", "read_segments"} & shown
+
+    writes = [MeasuredCell(Pattern("randwrite", 4096, depth), 1e3, {}) for depth in (1, 32)]
+    through = FittedDrive(replace(plausible_drive(device, 3), write_cache=False))
+    cells = tuple(simulate(through, [*reads, *writes], "used", Modelling(seed=99, requests=2_000)))
+    assert not calibrate("through", Measurements(cells, ()), class_name=device.name).device.write_cache
+
+
+def test_a_measurement_repeats_with_its_seed_and_keeps_requests_back_beside_flushes() -> None:
+    subject = Subject(find_device("wd-re4-500gb"))
+    sorted_64 = [
+        measure(subject, subject.open(), Pattern("randread", 4096, 64), 800, 0, s) for s in (1, 1, 2)
+    ]
+    assert np.array_equal(sorted_64[0].arrival_ns, sorted_64[1].arrival_ns)
+    assert not np.array_equal(sorted_64[0].arrival_ns, sorted_64[2].arrival_ns)
+    flushed = Pattern("randwrite", 4096, 8, flush_every=4)
+    all_held, one = (measure(subject, subject.open(), flushed, 400, kept) for kept in (0, 7))
+    assert rate_per_s(one, depth=8) < rate_per_s(all_held, depth=8)
+    assert len(one.latency_ns) == 400
 
 
 def fio_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 
 from strata.calibration.fit import Candidate, DriveSearch, as_measured, figures, simulate
 from strata.calibration.host import host_notes, without_sleep
-from strata.calibration.unknowns import HOST_TIME, KEPT_BACK, FittedDrive, Floats, rounded
+from strata.calibration.unknowns import OF_HOST, FittedDrive, Floats, rounded
 from strata.datasheet.cells import Measurements, Modelling
 from strata.datasheet.fio_results import MeasuredCell
-from strata.datasheet.measure import Pattern
+from strata.datasheet.measure import Pattern, Subject
 from strata.devices.device import Device, bundled_devices, find_device
 from strata.devices.plausible import SD_OF_RANGE
 from strata.errors import LabError, ResultError, StudyError
@@ -23,7 +23,7 @@ from strata.printable import in_json
 from strata.units import NS_PER_S
 
 GENERIC: Final = "generic-"
-STATES: Final = ("used", "steady", "fresh")
+STATES: Final = ("used", "steady", "fresh", "filled")
 _FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
 _FIRST_STEPS, _STEPS = 2, 6
 _COARSE: Final = Modelling(requests=700, before=1_000)
@@ -122,15 +122,19 @@ class Calibrated:
 def candidates(
     cells: Sequence[MeasuredCell], class_name: str, *, write_cache: bool = True
 ) -> list[Candidate]:
-    """Devices that may be of the drive's class, with the pasts that writes may show."""
+    """Devices that may be of the drive's class, with the pasts and the cache that writes may show."""
     devices = [find_device(class_name)] if class_name else _near(cells)
     if devices and devices[0].kind not in _KINDS_NS:
         remedy = f"kinds: {', '.join(_KINDS_NS)}; calibrate a member of it"
         raise ResultError(f"a {devices[0].kind} is not calibrated", place=devices[0].name, remedy=remedy)
-    if not write_cache:
-        devices = [replace(each, write_cache=False) for each in devices]
-    has_past = any(each.pattern.is_write for each in cells) and devices and devices[0].kind == "flash"
-    return [Candidate(device, state) for device in devices for state in STATES[: None if has_past else 1]]
+    has_writes = any(each.pattern.is_write for each in cells)
+    caches = (True, False)[: 2 if has_writes else 1] if write_cache else (False,)
+    return [
+        Candidate(replace(device, write_cache=cache), state)
+        for device in devices
+        for cache in (caches if Subject(device).is_volatile else (True,))
+        for state in STATES[: None if has_writes and device.kind == "flash" else 1]
+    ]
 
 
 def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
@@ -204,9 +208,12 @@ def _searched(
     """The best candidate, searched to the end; each tried one with its cost; whether it was interrupted."""
     searches: list[DriveSearch] = []
     with suppress(KeyboardInterrupt):
+        scales: dict[str, Floats] = {}
         for each in possible:
-            search = DriveSearch(each, cells, _COARSE if len(possible) > 1 else Modelling())
-            search.step = lambda each=each: step(each.title)  # type: ignore[misc]
+            shared = scales.get(each.device.kind)
+            how = _COARSE if len(possible) > 1 else Modelling()
+            search = DriveSearch(each, cells, how, lambda each=each: step(each.title), shared)  # type: ignore[misc]
+            scales.setdefault(each.device.kind, search.scale)
             searches.append(search)
         if len(searches) > 1:
             for search in sorted(searches, key=lambda each: each.best[0])[:_FITTED_MAX]:
@@ -230,7 +237,7 @@ def _values(
     """Each parameter with a range; the reach of its deviation becomes the range's ends."""
     low, high = search.unknowns.bounds()
     for index, names in enumerate(search.unknowns.groups):
-        if names[0] in {KEPT_BACK, HOST_TIME}:
+        if names[0] in OF_HOST:
             continue
         at, sd = search.best[1][index], float(np.sqrt(covariance[index, index]))
         for name in names:
@@ -257,6 +264,8 @@ def _notes(
         yield f"the host's scheduler kept {drive.kept_back} requests from the disk, which the file leaves out"
     if drive.host_us > 1:
         yield f"{drive.host_us:.3g} us of command_time are the link or controller of the host that measured"
+    if not drive.device.write_cache:
+        yield "its write cache was off: a study says so by write_cache = false beside the model"
     if not any(each.pattern.is_write for each in chosen):
         yield "no write was fitted: the values of writes, flushes and the drive's past are the class's"
 
@@ -267,7 +276,7 @@ def _outside(search: DriveSearch, gains: Floats) -> Iterator[str]:
     found = [
         names[0]
         for names, at, gain in rows
-        if names[0] not in {KEPT_BACK, HOST_TIME} and abs(at) > SD_OF_RANGE and gain >= _MEASURED_GAIN
+        if names[0] not in OF_HOST and abs(at) > SD_OF_RANGE and gain >= _MEASURED_GAIN
     ]
     if found:
         yield f"beyond the range of {search.candidate.device.name}: {', '.join(found)}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,9 @@ from strata.datasheet.fio_results import PERCENTS, MeasuredCell
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import Subject
 from strata.devices.device import Device
+from strata.devices.plausible import SD_OF_RANGE
 from strata.errors import LabError, StudyError
+from strata.units import NS_PER_US
 
 RATE_ERROR: Final = 0.02
 LATENCY_ERRORS: Final = {50.0: 0.04, 99.0: 0.1, 99.9: 0.3}
@@ -31,7 +34,7 @@ LATENCY_ERRORS: Final = {50.0: 0.04, 99.0: 0.1, 99.9: 0.3}
 models means are within 1 % (DiskSim), and tails several times worse."""
 _REFUSED: Final = 50.0  # a residual of a drive that the model refuses
 _REPLICAS: Final = 5
-_STEADY_BYTES: Final = 2 << 30  # the map of a drive in the steady state is made anew for each run
+_STEADY_BYTES: Final = 1 << 30  # the map of a drive in the steady state is made anew for each run
 _MODEST, _PRIOR_MODEST = 3.0, 1.5  # residuals up to here count in full
 _BEYOND_PERCENT: Final = 5  # requests beyond a percentile: of fewer it is not fitted
 _SPREADS: Final = (0.8, 0.5, 0.3)
@@ -59,7 +62,8 @@ def simulate(
     reads, writes = sheet.readable(), sheet.in_state(state)
     if state == "steady" and (writes.capacity_bytes or 0) > _STEADY_BYTES:
         writes = replace(writes, capacity_bytes=_STEADY_BYTES)
-    return modelled(reads, writes, cells, replace(how, kept_back=drive.kept_back))
+    hosted = replace(how, kept_back=drive.kept_back, submit_ns=drive.submit_us * NS_PER_US)
+    return modelled(reads, writes, cells, hosted)
 
 
 def as_measured(drive: FittedDrive) -> Device:
@@ -82,12 +86,16 @@ def figures(cell: MeasuredCell, shown: MeasuredCell) -> dict[str, float]:
 
 @dataclass
 class DriveSearch:
-    """A search for one candidate; `best` is kept when it is interrupted."""
+    """A search for one candidate; `best` is kept when it is interrupted.
+
+    Misfits of candidates compare if their figures have the same errors: ``shared``, another's ``scale``.
+    """
 
     candidate: Candidate
     cells: Sequence[MeasuredCell]
     how: Modelling = Modelling()  # noqa: RUF009 - frozen
     step: Callable[[], None] = lambda: None
+    shared: Floats | None = None
     best: tuple[float, Floats] = field(init=False)
     runs: int = 0
 
@@ -96,7 +104,7 @@ class DriveSearch:
         start = np.zeros(len(self.unknowns.groups))
         self._spread = 0
         self._rng = np.random.default_rng(1)
-        self._errors = self._noise(start)
+        self.scale = self._noise(start) if self.shared is None else self.shared
         self.best = (float("inf"), start)
         self.data(start)
 
@@ -122,13 +130,36 @@ class DriveSearch:
         try:
             shown = simulate(drive, self.cells, self.candidate.state, self.how)
         except (LabError, StudyError):
-            return np.full(len(self._errors), _REFUSED)
+            return np.full(len(self.scale), _REFUSED)
         raw = [x for c, s in zip(self.cells, shown, strict=True) for x in figures(c, s).values()]
-        found = _compressed(np.array(raw) / self._errors, _MODEST)
+        found = _compressed(np.array(raw) / self.scale, _MODEST)
         cost = float(np.sum(found**2) + np.sum(_compressed(deviations, _PRIOR_MODEST) ** 2))
         if cost < self.best[0]:
             self.best = (cost, deviations.copy())
         return found
+
+    @cached_property
+    def moved(self) -> list[int]:
+        """The unknowns that change any figure: the others keep the class's value, and cost no simulation.
+
+        They are moved to the ends of their ranges together, and a half of them where a figure differs.
+        """
+        low, _ = self.unknowns.bounds()
+        ends = np.where(low < -1, -SD_OF_RANGE, SD_OF_RANGE)
+        for index, names in enumerate(self.unknowns.groups):
+            known = self.unknowns.device.parameters.get(names[0])
+            ends[index] *= -1 if known is not None and known.low == known.value else 1
+        still = self.data(np.zeros(len(ends)))
+
+        def among(indices: list[int]) -> list[int]:
+            point = np.zeros(len(ends))
+            point[indices] = ends[indices]
+            if np.array_equal(self.data(point), still):
+                return []
+            half = len(indices) // 2
+            return [*among(indices[:half]), *among(indices[half:])] if half else indices
+
+        return among(list(range(len(ends))))
 
     def residuals(self, deviations: Floats) -> Floats:
         return np.concatenate([self.data(deviations), _compressed(deviations, _PRIOR_MODEST)])
@@ -138,12 +169,14 @@ class DriveSearch:
         if spread is None:
             spread = _SPREADS[min(self._spread, len(_SPREADS) - 1)]
             self._spread += 1
-        count, (low, high) = len(deviations), self.unknowns.bounds()
-        steps = self._rng.standard_normal((max(12, round(1.5 * count)), count)) * spread
+        count, moved, (low, high) = len(deviations), self.moved, self.unknowns.bounds()
+        steps = np.zeros((max(12, round(1.5 * len(moved))), count))
+        steps[:, moved] = self._rng.standard_normal((len(steps), len(moved))) * spread
         points = np.clip(np.vstack([deviations + steps, deviations - steps]), low, high)
         values = np.array([self.data(point) for point in points])
-        design = np.hstack([np.ones((len(points), 1)), points - deviations])
-        slopes = np.linalg.lstsq(design, values, rcond=None)[0][1:].T
+        design = np.hstack([np.ones((len(points), 1)), (points - deviations)[:, moved]])
+        slopes = np.zeros((values.shape[1], count))
+        slopes[:, moved] = np.linalg.lstsq(design, values, rcond=None)[0][1:].T
         beyond = _compressed(deviations + 1e-4, _PRIOR_MODEST) - _compressed(deviations, _PRIOR_MODEST)
         return np.vstack([slopes, np.diag(beyond / 1e-4)])
 
@@ -166,8 +199,8 @@ class DriveSearch:
         deviation's variance that the measurements removed: 0 if they say nothing of it.
         """
         point = self.best[1]
-        slopes = self.slopes(point, _SPREADS[-1])[: len(self._errors)]
-        misfit = float(np.sum(self.data(point) ** 2)) / max(1, len(self._errors))
+        slopes = self.slopes(point, _SPREADS[-1])[: len(self.scale)]
+        misfit = float(np.sum(self.data(point) ** 2)) / max(1, len(self.scale))
         information = slopes.T @ slopes / max(1.0, misfit)
         covariance: Floats = np.linalg.inv(information + np.eye(len(point))).astype(np.float64)
         return covariance, np.asarray(1 - np.diag(covariance), np.float64)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of fio that tell most of a drive, to be run where Strata is not installed."""
+"""The jobs of fio that tell most of a drive: for a machine without Strata, and as a study of the lab."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from strata.datasheet.measure import Pattern
+from strata.devices.device import find_device
+from strata.toml import toml_value
 
 READS: Final = (
     *((Pattern("randread", 4096, depth), 20) for depth in (1, 2, 4, 8, 16, 32, 64)),
@@ -41,6 +43,40 @@ def fio_script(*, writes: bool) -> str:
     harm = "; IT OVERWRITES ITS CONTENT" if writes else "; it only reads"
     text = _HEAD.format(minutes=minutes, harm=harm, guard="" if writes else " --readonly")
     return text + "".join(fio_job(pattern, seconds) for pattern, seconds in loads)
+
+
+_STUDY: Final = """\
+# Measure a modelled disk in the lab, as `strata calibrate` measures a real one:
+#   strata run THIS-FILE; strata calibrate --fio results/measure-{name}
+[study]
+name = "measure-{name}"
+question = "What do the jobs of `strata calibrate --script` show of it?"
+seeds = [1]
+drives = "exact" # "plausible": each seed draws one
+
+[devices.disk0]
+model = {model}{past}
+
+[stacks.raw]
+layers = []
+
+[workloads.jobs]
+workload = "fio"
+variables = {{ DISK = "/dev/sda" }}
+job_text = \"""
+{jobs}\"""
+"""
+
+
+def measuring_study(model: str, *, writes: bool) -> str:
+    """The jobs as a study of a modelled disk, whose true values are known; raises as `find_device`.
+
+    Reads are of data, as on a disk that was in use.
+    """
+    device = find_device(model)
+    past = '\nprecondition = "filled"' * (device.kind == "flash")
+    jobs = fio_script(writes=writes)
+    return _STUDY.format(name=device.name, model=toml_value(model), past=past, jobs=jobs)
 
 
 def fio_job(load: Pattern, seconds: int) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from strata.actions.calibrate import calibrate as act
 from strata.calibration.page import blocks
-from strata.calibration.script import fio_script
+from strata.calibration.script import fio_script, measuring_study
 from strata.cli.output import listener, print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
@@ -18,7 +18,9 @@ from strata.report.document import Document
 def calibrate(
     disk: Annotated[str | None, argument("A disk to measure, as /dev/disk/by-id/….", "DISK")] = None,
     *,
-    fio: Annotated[list[Path] | None, option("fio's JSON, tables (CSV), or their folder.", "PATH")] = None,
+    fio: Annotated[
+        list[Path] | None, option("fio's JSON, tables (CSV), their folder, or results of a study.", "PATH")
+    ] = None,
     class_name: Annotated[
         str | None, option("The drive's class. Default: guessed.", "--class", "DEVICE")
     ] = None,
@@ -33,7 +35,10 @@ def calibrate(
     ] = None,
     shorten: Annotated[int, option("With DISK: measure this many times less.", "N", min=1, max=100)] = 1,
     script: Annotated[bool, option("Print fio's jobs that tell most; they only read.", "--script")] = False,
-    writes: Annotated[bool, option("With --script: also jobs that write.", "--writes")] = False,
+    study: Annotated[
+        str | None, option("Print them as a study of this modelled disk.", "--study", "DEVICE")
+    ] = None,
+    writes: Annotated[bool, option("With --script or --study: also jobs that write.", "--writes")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a modelled device to measurements of a real drive.
@@ -46,12 +51,13 @@ def calibrate(
     Examples:
         strata calibrate /dev/disk/by-id/ata-MODEL_SERIAL --output my-disk.toml
         strata calibrate --script > jobs.fio
+        strata calibrate --study generic-desktop-hdd > measure.toml
         strata calibrate --fio results/ --output my-disk.toml --page my-disk.html
         strata calibrate --fio results/ --only randread:1,4,32
     """
-    refuse_both(script=script, fio=bool(fio), disk=bool(disk))
-    if script:
-        print_text(fio_script(writes=writes))
+    refuse_both(script=script or bool(study), fio=bool(fio), disk=bool(disk))
+    if script or study:
+        print_text(measuring_study(study, writes=writes) if study else fio_script(writes=writes))
         return
     if not fio and not disk:
         remedy = "`strata calibrate --script` prints what to measure"

@@ -18,15 +18,19 @@ from strata.datasheet.measure import PATTERNS, Pattern, Subject, measure, rate_p
 from strata.errors import ResultError
 from strata.files import read_plain
 from strata.lab.model import ModelTrace
+from strata.results.events import read_events
+from strata.results.store import ResultsFolder
 from strata.seeds import derive_seed
 from strata.units import MIB, NS_PER_S, NS_PER_US
 
 _COLUMNS: Final = {50.0: "p50_us", 99.0: "p99_us", 99.9: "p999_us"}
 _LOAD_COLUMNS: Final = ("rw", "bs", "iodepth", "numjobs", "flush_every", "span_bytes")
+_FIO: Final = '"fio version"'
 _BYTES_MAX: Final = 256 << 20
 _FILES_MAX: Final = 2_000
 _MACHINE_NS: Final = 7_000
 """A machine's part of a request, which fio measures and a model has not: an estimate, and the lab's price."""
+_COMPLETION_NS: Final = 4_000  # of these, what fio's completion latency has: an estimate
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,10 @@ def read_cells(paths: Sequence[Path]) -> Measurements:
     cells: list[MeasuredCell] = []
     notes: list[str] = []
     for file in _files(paths):
+        if (file / "study.json").is_file():
+            found, said = read_results(file)
+            cells, notes = [*cells, *found], [*notes, *said]
+            continue
         try:
             text = read_plain(file, _BYTES_MAX, follow=True).decode(errors="replace")
         except OSError as error:
@@ -64,11 +72,28 @@ def read_cells(paths: Sequence[Path]) -> Measurements:
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and not (path / "study.json").is_file():
             found = [each for each in sorted(path.rglob("*")) if each.suffix in {".json", ".csv"}]
             yield from found[:_FILES_MAX]
         else:
             yield path
+
+
+def read_results(folder: Path) -> tuple[list[MeasuredCell], list[str]]:
+    """The cells of a study's trials with fio, of one seed, since each seed draws a drive."""
+    valid = [each for each in ResultsFolder.open(folder).readings() if each.usable]
+    first = min((each.trial.seed for each in valid), default=0)
+    cells: list[MeasuredCell] = []
+    notes = [f"{folder.name}: the trials of seed {first}"]
+    for each in valid:
+        if each.attempt is None or each.trial.seed != first:
+            continue
+        events = read_events(each.attempt.events_path)
+        for step, run in events.steps.items():
+            if run.phase == "measure" and _FIO in (text := events.output(step)):
+                found, said = read_fio(text, each.trial_id)
+                cells, notes = [*cells, *found], [*notes, *said]
+    return cells, notes
 
 
 def read_table(file: Path, text: str) -> list[MeasuredCell]:
@@ -113,17 +138,23 @@ class Modelling:
     Attributes:
         requests: At most, of a cell.
         before: Requests that are not counted, before the first of a series: the drive had been in use.
-        kept_back: Requests that the host's scheduler keeps from the disk.
+        kept_back: Reads that the host's scheduler keeps from the disk: the tails of cached writes, which it
+            does not, are those of the drive's own choice from depth 2 on (devices/real).
+        submit_ns: The machine's time for a request before it counts as submitted: in no latency, in the rate.
+        machine_ns: The machine's time in each latency.
         seed: Of the places and of the model's own draws.
     """
 
     requests: int = 2_000
     before: int = 2_000
     kept_back: int = 0
+    submit_ns: float = 0
+    machine_ns: float = _COMPLETION_NS
     seed: int = 1
 
 
 REQUESTS_MIN: Final = 500
+_BYTES_RUN: Final = 128 << 20  # of large blocks, few requests show the rate
 _BEFORE_MAX: Final = 40_000
 
 
@@ -146,20 +177,25 @@ def modelled(
         each = list(series)
         subject = writes if each[0].pattern.is_write else reads
         disk = subject.open(derive_seed(how.seed, "model"))
+        kept_back = 0 if each[0].pattern.is_write else how.kept_back
         if each[0].pattern.is_write:
             before = how.before + _buffered(subject, each[0].pattern.block_bytes)
             measure(subject, disk, replace(each[0].pattern, flush_every=0), before, seed=how.seed + 1000)
         for cell in each:
             most = max(REQUESTS_MIN, min(cell.requests, how.requests))
-            trace = measure(subject, disk, cell.pattern, most, how.kept_back, how.seed)
-            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth)
+            few = max(4 * cell.pattern.depth, _BYTES_RUN // cell.pattern.block_bytes)
+            trace = measure(subject, disk, cell.pattern, min(most, few), kept_back, how.seed)
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth, how.machine_ns, how.submit_ns)
             found.append(replace(cell, iops=rate, latencies_ns=latencies_ns, place="", limit=""))
     return found
 
 
-def as_fio_measures(trace: ModelTrace, depth: int) -> tuple[float, dict[float, float]]:
+def as_fio_measures(
+    trace: ModelTrace, depth: int, machine_ns: float = _MACHINE_NS, submit_ns: float = 0
+) -> tuple[float, dict[float, float]]:
     """The rate per second and the latencies by `PERCENTS`, with the machine's part of each request."""
-    latency_ns = trace.latency_ns.astype(np.float64) + _MACHINE_NS
+    latency_ns = trace.latency_ns.astype(np.float64) + machine_ns
     # A program has its next request only after the machine's part, too.
-    rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / float(latency_ns.mean()))
+    cycle_ns = float(latency_ns.mean()) + submit_ns
+    rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / cycle_ns)
     return rate, dict(zip(PERCENTS, map(float, np.percentile(latency_ns, PERCENTS)), strict=True))

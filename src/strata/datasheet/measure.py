@@ -23,6 +23,7 @@ BLOCK_BYTES: Final = 4096
 _BLOCK_SECTORS: Final = BLOCK_BYTES // SECTOR_BYTES
 _SEED: Final = 1
 _SEQUENTIAL_BYTES: Final = 1 << 18
+_OUT_OF_TURN: Final = 0.25
 _DESCRIPTOR: Final = 3  # of a backing file, which the library never uses
 
 Sectors = npt.NDArray[np.uint64]
@@ -130,15 +131,17 @@ def measure(  # noqa: PLR0917
         rng = np.random.default_rng(derive_seed(seed, "measured", pattern.rw, str(pattern.depth)))
         places = rng.integers(0, blocks, count)
     held = max(1, min(pattern.depth - kept_back, subject.device.queue_depth))
-    if pattern.flush_every:
-        return _with_flushes(disk, pattern, places * length, length)
-    trace = disk.closed_loop(operation, places * length, length, depth=held)
+    every = pattern.flush_every or count
+    after = np.arange(every, count, every)
+    ops = np.insert(np.full(count, operation), after, FLUSH)
+    sectors, lengths = (np.insert(each, after, 0) for each in (places * length, np.full(count, length)))
+    trace = disk.closed_loop(ops, sectors, lengths, depth=held)
     if held < pattern.depth:
         is_sorted = pattern.depth > subject.device.queue_depth
         depth = pattern.depth
-        arrival_ns = _sorted_arrivals(trace, held, depth) if is_sorted else _arrivals(trace, depth)
+        arrival_ns = _sorted_arrivals(trace, held, depth, seed) if is_sorted else _arrivals(trace, depth)
         trace = replace(trace, arrival_ns=arrival_ns)
-    return trace
+    return _without_flushes(trace, ops) if len(after) else trace
 
 
 def _arrivals(trace: ModelTrace, depth: int) -> npt.NDArray[np.uint64]:
@@ -148,26 +151,32 @@ def _arrivals(trace: ModelTrace, depth: int) -> npt.NDArray[np.uint64]:
     return arrival
 
 
-def _sorted_arrivals(trace: ModelTrace, held: int, depth: int) -> npt.NDArray[np.uint64]:
-    """The same if the host's scheduler (deadline) sorts by place, in one direction over and over."""
+def _sorted_arrivals(trace: ModelTrace, held: int, depth: int, seed: int) -> npt.NDArray[np.uint64]:
+    """The same if the host's scheduler (deadline) sorts by place, in one direction over and over.
+
+    Some are taken out of turn. Of real SATA drives at depth 64 the 99th percentile was 2.5 times the median
+    behind AHCI and 1.6 times behind a host bus adapter (devices/real); all in turn make 1.5, and these 2.
+    """
     arrival = _arrivals(trace, depth)
     count, begin = len(arrival), int(arrival[0])
-    place = np.random.default_rng(_SEED).random(count + depth)
+    rng = np.random.default_rng(seed)
+    place, chance = rng.random(count + depth), rng.random(count)
     waiting = sorted((place[count + number], begin) for number in range(depth - held))
     at = 0.0
     for number, end in enumerate(np.sort(trace.complete_ns)[: max(0, count - held)].tolist()):
         insort(waiting, (place[number], end))
-        at, arrival[held + number] = waiting.pop(bisect(waiting, (at, 0)) % len(waiting))
+        if chance[number] < _OUT_OF_TURN:
+            index = int(chance[number] / _OUT_OF_TURN * len(waiting))
+            arrival[held + number] = waiting.pop(index)[1]
+        else:
+            at, arrival[held + number] = waiting.pop(bisect(waiting, (at, 0)) % len(waiting))
     return arrival
 
 
-def _with_flushes(disk: ModelledDisk, pattern: Pattern, sectors: Any, length: int) -> ModelTrace:
-    """Writes with flushes between them; each write's time includes the flush before it."""
-    after = np.arange(pattern.flush_every, len(sectors), pattern.flush_every)
-    ops = np.insert(np.full(len(sectors), WRITE), after, FLUSH)
-    places, lengths = (np.insert(each, after, 0) for each in (sectors, np.full(len(sectors), length)))
-    trace = disk.closed_loop(ops, places, lengths, depth=pattern.depth)
-    is_write, order = ops == WRITE, np.arange(np.count_nonzero(ops == WRITE), dtype=np.uint64)
+def _without_flushes(trace: ModelTrace, ops: npt.NDArray[Any]) -> ModelTrace:
+    """The writes alone, at the rate that the flushes leave them."""
+    is_write = ops != FLUSH
+    order = np.arange(np.count_nonzero(is_write), dtype=np.uint64)
     return ModelTrace(trace.arrival_ns[is_write], trace.complete_ns[is_write], trace.parts[is_write], order)
 
 
