@@ -201,7 +201,7 @@ def class_text(device: Device, speed_of: Device, others: list[Whole]) -> str:
         values |= {name: unknowns.value(name, mean) for name in names if name in device.parameters}
     for name, value in values.items():
         whole = device.model.parameters[name].whole
-        shown = f"{round(value)}" if whole else f"{value:.6g}"
+        shown = f"{round(float(value))}" if whole else f"{float(value):.6g}"
         text = re.sub(rf"(?m)^({name} = {{ value = )[^,]+", rf"\g<1>{shown}", text)
     return text
 

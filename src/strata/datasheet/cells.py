@@ -154,15 +154,21 @@ class Modelling:
 
 
 REQUESTS_MIN: Final = 500
-_BYTES_RUN: Final = 128 << 20  # of large blocks, few requests show the rate
+_BYTES_RUN: Final = 128 << 20
 _BEFORE_MAX: Final = 40_000
 
 
-def _buffered(subject: Subject, block_bytes: int) -> int:
+def _buffered(subject: Subject, load: Pattern) -> int:
     """The writes that fill a flash drive's buffer twice: a measurement of a minute saw it full."""
     parameters = subject.device.parameters
-    buffer_bytes = float(parameters["write_buffer"].value) * MIB if "write_buffer" in parameters else 0
-    return min(_BEFORE_MAX, int(2 * buffer_bytes / block_bytes))
+    if load.flush_every or "write_buffer" not in parameters:
+        return 0
+    return min(_BEFORE_MAX, int(2 * float(parameters["write_buffer"].value) * MIB / load.block_bytes))
+
+
+def _few(load: Pattern) -> int:
+    """Enough requests of large blocks."""
+    return max(4 * load.depth, _BYTES_RUN // load.block_bytes)
 
 
 def modelled(
@@ -179,13 +185,16 @@ def modelled(
         disk = subject.open(derive_seed(how.seed, "model"))
         kept_back = 0 if each[0].pattern.is_write else how.kept_back
         if each[0].pattern.is_write:
-            before = how.before + _buffered(subject, each[0].pattern.block_bytes)
-            measure(subject, disk, replace(each[0].pattern, flush_every=0), before, seed=how.seed + 1000)
+            first = each[0].pattern
+            before = min(how.before + _buffered(subject, first), _few(first))
+            measure(subject, disk, first, before, seed=how.seed + 1000)
         for cell in each:
             most = max(REQUESTS_MIN, min(cell.requests, how.requests))
-            few = max(4 * cell.pattern.depth, _BYTES_RUN // cell.pattern.block_bytes)
-            trace = measure(subject, disk, cell.pattern, min(most, few), kept_back, how.seed)
-            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth, how.machine_ns, how.submit_ns)
+            trace = measure(subject, disk, cell.pattern, min(most, _few(cell.pattern)), kept_back, how.seed)
+            inside, outside = how.machine_ns, how.submit_ns
+            if cell.is_total:
+                inside, outside = inside + outside, 0
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth, inside, outside)
             found.append(replace(cell, iops=rate, latencies_ns=latencies_ns, place="", limit=""))
     return found
 

@@ -29,6 +29,7 @@ class MeasuredCell:
 
     Attributes:
         latencies_ns: By `PERCENTS`, where they are known.
+        is_total: Whether the latencies begin at the submission's begin (fio's lat) instead of its end (clat).
         seconds: How long it was measured.
         place: The file, and the job in it.
         limit: Why it shows the host instead of the drive, or empty.
@@ -40,6 +41,7 @@ class MeasuredCell:
     seconds: float = 60.0
     place: str = ""
     limit: str = ""
+    is_total: bool = False
 
     @property
     def requests(self) -> int:
@@ -112,9 +114,9 @@ def _read_job(
     side = job[what]
     place = f"{name}: {job.get('jobname', '')}"
     seconds = float(side.get("runtime", 0)) / 1000
-    return MeasuredCell(
-        _pattern(options, side, what, notes), float(side["iops"]), _latencies(side), seconds or 60.0, place
-    )
+    latencies, is_total = _latencies(side)
+    pattern = _pattern(options, side, what, notes)
+    return MeasuredCell(pattern, float(side["iops"]), latencies, seconds or 60.0, place, is_total=is_total)
 
 
 def _direction(job: Mapping[str, Any]) -> str:
@@ -136,13 +138,17 @@ def _refuse_held_back(options: Mapping[str, Any]) -> None:
             raise ValueError(f"{limit} held it back")
 
 
-def _latencies(side: Mapping[str, Any]) -> dict[float, float]:
-    """By `PERCENTS`. Version 2 has microseconds, version 3 nanoseconds, of completion or of the whole."""
+def _latencies(side: Mapping[str, Any]) -> tuple[dict[float, float], bool]:
+    """By `PERCENTS`, and whether they are of the whole request.
+
+    Version 2 has microseconds, version 3 nanoseconds, of completion or of the whole.
+    """
     for key, scale in (("clat_ns", 1), ("lat_ns", 1), ("clat", NS_PER_US), ("lat", NS_PER_US)):
         if stated := side.get(key, {}).get("percentile"):
             known = {float(percent): float(value) * scale for percent, value in stated.items()}
-            return {percent: known[percent] for percent in PERCENTS if known.get(percent)}
-    return {}
+            found = {percent: known[percent] for percent in PERCENTS if known.get(percent)}
+            return found, key.startswith("lat")
+    return {}, False
 
 
 def _pattern(options: Mapping[str, Any], side: Mapping[str, Any], what: str, notes: list[str]) -> Pattern:
