@@ -21,23 +21,17 @@ def calibrate(
     fio: Annotated[
         list[Path] | None, option("fio's JSON, tables (CSV), their folder, or results of a study.", "PATH")
     ] = None,
-    class_name: Annotated[
-        str | None, option("The drive's class. Default: guessed.", "--class", "DEVICE")
-    ] = None,
+    class_name: Annotated[str | None, option("Its class. Default: guessed.", "--class", "DEVICE")] = None,
     output: Annotated[Path | None, option("The device file to write.", "--output", "-o")] = None,
     only: Annotated[
         list[str] | None, option("Fit these cells, predict the others: RW:DEPTH,...", "--only", "CELLS")
     ] = None,
     no_write_cache: Annotated[bool, option("The drive's write cache was off.", "--no-write-cache")] = False,
     page: Annotated[Path | None, option("Write curves and values as a page.", "--page", "FILE")] = None,
-    erase: Annotated[
-        str | None, option("With DISK: also write; the disk has this serial.", "--erase", "SERIAL")
-    ] = None,
+    erase: Annotated[str | None, option("With DISK of this serial: also write.", "--erase", "SERIAL")] = None,
     shorten: Annotated[int, option("With DISK: measure this many times less.", "N", min=1, max=100)] = 1,
     script: Annotated[bool, option("Print fio's jobs that tell most; they only read.", "--script")] = False,
-    study: Annotated[
-        str | None, option("Print them as a study of this modelled disk.", "--study", "DEVICE")
-    ] = None,
+    study: Annotated[str | None, option("The same, as a study of DEVICE.", "--study", "DEVICE")] = None,
     writes: Annotated[bool, option("With --script or --study: also jobs that write.", "--writes")] = False,
     as_json: AsJson = False,
 ) -> None:
