@@ -52,6 +52,10 @@ NOT_RUN: Final = {
         for words in ("--see", "results/candidate --see")
     },
     "strata calibrate --fio results/": "reads fio's output of a real disk: tests/unit/test_calibration.py",
+    **{
+        f"strata {command}": "measures a disk in the lab for minutes: tests/lab/test_calibrate_in_lab.py"
+        for command in ("run measure.toml", "calibrate --fio results/measure-generic-desktop-hdd")
+    },
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
     "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
