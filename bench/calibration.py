@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -123,6 +123,12 @@ def share(values: list[float], limit: float) -> str:
     return f"{good} of {len(values)} ({good / len(values):.0%})"
 
 
+Whole = tuple[Device, list[list[str]], np.ndarray, np.ndarray]
+"""A class, its unknowns, and where a real drive lies among them: deviations, and what all its cells gain."""
+Counts = dict[tuple[str, str], list[bool]]
+"""By direction and figure: whether each prediction is near."""
+
+
 def real(*, also_writes: bool) -> None:
     """Fitted on depths 1, 4 and 32, predicted on every other cell; reads and writes apart.
 
@@ -137,37 +143,47 @@ def real(*, also_writes: bool) -> None:
     drives = [each for each in real_drives() if not each.array]
     tables = {each.name: read_cells([device_folder() / "real" / f"{each.name}.csv"]) for each in drives}
     drives = [each for each in drives if any(map(is_fitted, tables[each.name].cells))]
-    limits = {(d.name, c.pattern): c.limit for d in drives for c in d.cells}
-    own = {d.name: fitted_whole(d, tables[d.name]) for d in drives}
-    counts: dict[str, dict[tuple[str, str], list[bool]]] = {"class": {}, "class without this drive": {}}
-    with TemporaryDirectory() as folder:
-        for drive in drives:
-            measured, name = tables[drive.name], drive.name
-            found = calibrate(name, measured, only=is_fitted, write_cache=write_cache(drive))
-            print(f"{name}: {found.class_name}; {'; '.join(found.notes)}", flush=True)
-            others = [fit for each, fit in own.items() if each != name and fit[0].kind == found.device.kind]
-            file = Path(folder) / f"{found.class_name}.toml"
-            file.write_text(class_text(find_device(found.class_name), found.device, others))
-            unseen = calibrate(
-                name, measured, only=is_fitted, write_cache=write_cache(drive), class_name=str(file)
-            )
-            for title, each in zip(counts, (found, unseen), strict=True):
-                print(f"  {title}", flush=True)
-                for cell in (one for one in each.cells if not is_fitted(one.measured)):
-                    limit = limits.get((name, cell.measured.pattern), "")
-                    for figure, is_good in _judged(cell, limit).items():
-                        counts[title].setdefault((cell.measured.pattern.rw, figure), []).append(is_good)
+    own = {each.name: fitted_whole(each, tables[each.name]) for each in drives}
+    counts: dict[str, Counts] = {"class": {}, "class without this drive": {}}
+    for drive in drives:
+        found = calibrate(drive.name, tables[drive.name], only=is_fitted, write_cache=write_cache(drive))
+        print(f"{drive.name}: {found.class_name}; {'; '.join(found.notes)}", flush=True)
+        others = [own[each.name] for each in drives if each is not drive]
+        unseen = from_others(drive, tables[drive.name], found, others, is_fitted)
+        for title, each in zip(counts, (found, unseen), strict=True):
+            print(f"  {title}", flush=True)
+            _take(counts[title], drive, [cell for cell in each.cells if not is_fitted(cell.measured)])
     for title, figures in counts.items():
         print(title)
         _count(figures)
 
 
+def from_others(
+    drive: RealDrive,
+    measured: Measurements,
+    found: Calibrated,
+    others: list[Whole],
+    only: Callable[[MeasuredCell], bool],
+) -> Calibrated:
+    """The same calibration, from the class whose values are those of the other drives of the kind."""
+    alike = [each for each in others if each[0].kind == found.device.kind]
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"{found.class_name}.toml"
+        file.write_text(class_text(find_device(found.class_name), found.device, alike))
+        return calibrate(
+            drive.name, measured, only=only, write_cache=write_cache(drive), class_name=str(file)
+        )
+
+
+def _take(counts: Counts, drive: RealDrive, cells: list[ComparedCell]) -> None:
+    limits = {each.pattern: each.limit for each in drive.cells}
+    for cell in cells:
+        for figure, is_good in _judged(cell, limits.get(cell.measured.pattern, "")).items():
+            counts.setdefault((cell.measured.pattern.rw, figure), []).append(is_good)
+
+
 def write_cache(drive: RealDrive) -> bool:
     return drive.device is None or drive.device.write_cache
-
-
-Whole = tuple[Device, list[list[str]], np.ndarray, np.ndarray]
-"""A class, its unknowns, and where a real drive lies among them: deviations, and what all its cells gain."""
 
 
 def fitted_whole(drive: RealDrive, measured: Measurements) -> Whole:
@@ -206,7 +222,7 @@ def class_text(device: Device, speed_of: Device, others: list[Whole]) -> str:
     return text
 
 
-def _count(counts: dict[tuple[str, str], list[bool]]) -> None:
+def _count(counts: Counts) -> None:
     for (what, figure), good in sorted(counts.items()):
         limit = "within 15 %" if figure == "rate" else "within a factor of 1.5"
         print(f"{what}: {figure} {limit}: {sum(good)} of {len(good)} ({np.mean(good):.0%})")

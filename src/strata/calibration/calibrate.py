@@ -216,8 +216,10 @@ def _searched(
             scales.setdefault(each.device.kind, search.scale)
             searches.append(search)
         if len(searches) > 1:
-            for search in sorted(searches, key=lambda each: each.best[0])[:_FITTED_MAX]:
-                search.run(_FIRST_STEPS)
+            # Pasts that the cells cannot tell apart have the same misfit.
+            distinct = {each.best[0]: each for each in reversed(searches)}
+            for cost in sorted(distinct)[:_FITTED_MAX]:
+                distinct[cost].run(_FIRST_STEPS)
         best = min(searches, key=lambda each: each.best[0])
         final = best if len(searches) == 1 else DriveSearch(best.candidate, cells)
         final.step, final.best = best.step, (float("inf"), best.best[1])
