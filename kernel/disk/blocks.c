@@ -12,6 +12,7 @@
 #define MAP_OFFSET BLOCKS_BYTES
 #define SMALLEST_BYTES (BLOCKS_BYTES >> PIECES_WHOLE)
 #define PACKED_BYTES (BLOCKS_BYTES / 2)
+#define STAGED_BYTES (16 * BLOCKS_BYTES)	/* of packed blocks that are written at once */
 #define PACK_FAILURES_MAX 6U	/* then 1 of 64 blocks is tried */
 
 struct header {
@@ -158,20 +159,28 @@ static int run_add(struct blocks *blocks, bool write, struct run *run, const str
 	return error;
 }
 
-static int move_packed(struct blocks *blocks, bool write, u64 block, u64 bytes)
+static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64 bytes)
 {
-	struct content_vector vector = { .base = blocks->packed, .length = bytes };
-	u64 offset = blocks_slots_offset(blocks) + (blocks->value[block] * SMALLEST_BYTES << size_of(blocks->kind[block]));
+	struct content_vector vector = { .base = memory, .length = bytes };
 
 	return write ? blocks->store.write(blocks->store.owner, &vector, 1, offset, bytes) :
 		       blocks->store.read(blocks->store.owner, &vector, 1, offset, bytes);
+}
+
+/* The length of a packed block's piece, and its place in the store. */
+static u64 piece_of(const struct blocks *blocks, u64 block, u64 *offset)
+{
+	u64 bytes = SMALLEST_BYTES << size_of(blocks->kind[block]);
+
+	*offset = blocks_slots_offset(blocks) + blocks->value[block] * bytes;
+	return bytes;
 }
 
 /* All of a block that is not stored as it is. */
 static int make(struct blocks *blocks, u64 block, u8 *to)
 {
 	struct pattern pattern;
-	u64 bytes;
+	u64 bytes, offset;
 	u16 length;
 	int error;
 
@@ -180,8 +189,8 @@ static int make(struct blocks *blocks, u64 block, u8 *to)
 		pattern_make(&pattern, to);
 		return 0;
 	}
-	bytes = SMALLEST_BYTES << size_of(blocks->kind[block]);
-	error = move_packed(blocks, false, block, bytes);
+	bytes = piece_of(blocks, block, &offset);
+	error = move(blocks, false, blocks->packed, offset, bytes);
 	memcpy(&length, blocks->packed, sizeof(length));
 	if (!error && (length > bytes - sizeof(length) || !blocks->store.unpack ||
 		       !blocks->store.unpack(blocks->store.owner, blocks->packed + sizeof(length), length, to)))
@@ -306,9 +315,24 @@ static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 	return true;
 }
 
-/* Keeps a whole block packed if that saves half of it. */
-static bool keep_packed(struct blocks *blocks, u64 block, const u8 *content, int *error)
+/* Packed blocks that lie side by side in the store, and are written together. */
+struct staged {
+	u64 offset;
+	u64 bytes;
+};
+
+static int staged_end(struct blocks *blocks, struct staged *staged)
 {
+	u64 bytes = staged->bytes;
+
+	staged->bytes = 0;
+	return bytes ? move(blocks, true, blocks->packed + PACKED_BYTES, staged->offset, bytes) : 0;
+}
+
+/* Keeps a whole block packed if that saves half of it. */
+static bool keep_packed(struct blocks *blocks, u64 block, const u8 *content, struct staged *staged, int *error)
+{
+	u64 bytes, offset;
 	u16 length = 0;
 	u32 size = 0;
 
@@ -328,16 +352,20 @@ static bool keep_packed(struct blocks *blocks, u64 block, const u8 *content, int
 	while (SMALLEST_BYTES << size < length + sizeof(length))
 		size++;
 	set_kept(blocks, block, (u8)(BLOCK_PACKED + size));
-	*error = move_packed(blocks, true, block, length + sizeof(length));
+	bytes = piece_of(blocks, block, &offset);
+	if (staged->offset + staged->bytes != offset || staged->bytes + bytes > STAGED_BYTES) {
+		*error = staged_end(blocks, staged);
+		staged->offset = offset;
+	}
+	memcpy(blocks->packed + PACKED_BYTES + staged->bytes, blocks->packed, bytes);
+	staged->bytes += bytes;
 	return true;
 }
 
 static int store_scratch(struct blocks *blocks, u64 block)
 {
-	struct content_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
-
 	set_kept(blocks, block, BLOCK_STORED);
-	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
+	return move(blocks, true, blocks->scratch, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
 }
 
 /* Part of a block that is not stored as it is: write the rest of the block as well. */
@@ -353,7 +381,7 @@ static int write_part(struct blocks *blocks, struct cursor *cursor, u64 at, u64 
 }
 
 /* Whether the whole block at the cursor could be kept in less than a slot, which is done then. */
-static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u64 block, int *error)
+static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u64 block, struct staged *staged, int *error)
 {
 	struct cursor copy = *cursor;
 	u64 piece;
@@ -363,13 +391,14 @@ static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u6
 		gather(&copy, blocks->scratch, BLOCKS_BYTES);
 		content = blocks->scratch;
 	}
-	return keep_compact(blocks, block, content) || keep_packed(blocks, block, content, error);
+	return keep_compact(blocks, block, content) || keep_packed(blocks, block, content, staged, error);
 }
 
 int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count)
 {
 	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), stop;
 	struct cursor cursor = { .vector = vector };
+	struct staged staged = { .bytes = 0 };
 	struct run run = { .bytes = 0 };
 	int error = 0;
 
@@ -381,7 +410,7 @@ int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector 
 
 		stop = smaller((block + 1) * BLOCKS_BYTES, end);
 		whole = stop - at == BLOCKS_BYTES;
-		if (whole ? write_compact(blocks, &cursor, block, &error) : !stored) {
+		if (whole ? write_compact(blocks, &cursor, block, &staged, &error) : !stored) {
 			if (!error)
 				error = run_end(blocks, true, &run);
 			if (whole)
@@ -394,6 +423,7 @@ int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector 
 			cursor_move(&cursor, stop - at);
 		}
 	}
+	error = error ? error : staged_end(blocks, &staged);
 	return error ? error : run_end(blocks, true, &run);
 }
 
@@ -460,9 +490,8 @@ bool blocks_open(struct blocks *blocks, const struct content_store *store, u64 s
 	blocks->cut = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->cut));
 	blocks->touched = platform_alloc(blocks->groups);
 	blocks->scratch = platform_alloc(BLOCKS_BYTES);
-	blocks->packed = platform_alloc(PACKED_BYTES);
-	if (pieces_open(&blocks->pieces, blocks->count) && blocks->kind && blocks->value && blocks->cut && blocks->touched && blocks->scratch &&
-	    blocks->packed)
+	blocks->packed = platform_alloc(PACKED_BYTES + STAGED_BYTES);
+	if (blocks->kind && blocks->value && blocks->cut && blocks->touched && blocks->scratch && blocks->packed && pieces_open(&blocks->pieces, blocks->count))
 		return true;
 	blocks_close(blocks);
 	return false;
@@ -481,18 +510,9 @@ void blocks_close(struct blocks *blocks)
 	if (blocks->scratch)
 		platform_free(blocks->scratch, BLOCKS_BYTES);
 	if (blocks->packed)
-		platform_free(blocks->packed, PACKED_BYTES);
+		platform_free(blocks->packed, PACKED_BYTES + STAGED_BYTES);
 	pieces_close(&blocks->pieces);
 	memset(blocks, 0, sizeof(*blocks));
-}
-
-/* The index on its way into the store and back: its form is in blocks.h. */
-static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64 bytes)
-{
-	struct content_vector vector = { .base = memory, .length = bytes };
-
-	return write ? blocks->store.write(blocks->store.owner, &vector, 1, offset, bytes) :
-		       blocks->store.read(blocks->store.owner, &vector, 1, offset, bytes);
 }
 
 static int write_header(struct blocks *blocks, u64 state)

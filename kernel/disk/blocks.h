@@ -69,7 +69,7 @@ struct blocks {
 	u16 *cut;
 	u8 *touched;		/* of a group: an enum blocks_group */
 	u8 *scratch;		/* one block */
-	u8 *packed;		/* half a slot */
+	u8 *packed;		/* half a slot, and packed blocks on their way into the store */
 	u32 pack_failures;	/* in succession */
 	u32 pack_skips;		/* blocks that are not tried: content that cannot be packed comes in long runs */
 	struct pieces pieces;
