@@ -157,7 +157,7 @@ def fill(stage: Path) -> None:
     start.write_text(_START)
     start.chmod(0o755)
     (stage / "work").mkdir()
-    (stage / "work").chmod(0o777)
+    (stage / "work").chmod(0o1777)  # root uses no folder in which others may rename
 
 
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -156,7 +156,7 @@ def test_machines_take_the_lab_and_a_full_one_is_left_out(
         subprocess.run(("umount", "-l", str(full)), check=True)
     said = (tmp_path / "by-cluster.log").read_text()
     assert "its image cannot be kept: No space left on device" in said
-    assert "machine-5) is left out: programs may not install seccomp filters here" in said
+    assert "machine-5) is left out: the system call seccomp may not be used here" in said
     assert _content(results) == serial
 
 

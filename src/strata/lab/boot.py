@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import functools
 import hashlib
 import mmap
 import os
@@ -17,6 +18,7 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -196,19 +198,28 @@ class RunningLab:
 
 
 def check_tools() -> None:
-    """Raise a `ToolError` if a program that starts a lab is missing, or seccomp is forbidden."""
+    """Raise a `ToolError` if a program that starts a lab is missing, or a system call is forbidden."""
     missing = [tool for tool in TOOLS if shutil.which(tool, path="/usr/bin:/bin") is None]
     if missing:
         raise ToolError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing from /usr/bin",
             remedy="install the packages util-linux, coreutils and dash",
         )
-    trap = ctypes.c_uint32(_SECCOMP_RET_TRAP)
-    if ctypes.CDLL(None).syscall(_SECCOMP, _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(trap)) != 0:
+    if refused := _refused_calls():
         raise ToolError(
-            "programs may not install seccomp filters here, by which the lab's kernel keeps its programs",
-            remedy="allow the system call seccomp, in a container by its seccomp profile",
+            f"{' and '.join(refused)} may not be used here, which every lab needs",
+            remedy="in a container run it with --security-opt seccomp=unconfined",
         )
+
+
+@functools.cache
+def _refused_calls() -> list[str]:
+    """The system calls that a filter around this process refuses: containers have one."""
+    libc, trap = ctypes.CDLL(None), ctypes.c_uint32(_SECCOMP_RET_TRAP)
+    has_seccomp = libc.syscall(_SECCOMP, _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(trap)) == 0
+    fixed = subprocess.run(("/usr/bin/setarch", "-R", "true"), check=False, capture_output=True)
+    has = {"the system call seccomp": has_seccomp, "personality": fixed.returncode == 0}
+    return [name for name, is_there in has.items() if not is_there]
 
 
 def start_lab(
