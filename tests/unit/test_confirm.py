@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from varied_studies import TEXT, PlantedRunner, measured, planted
 
 from command_line import refusal, shown, shown_json
 from made_results import made_record, made_results
+from strata.bundled import project_root
 from strata.model.metric import Metric
 from strata.model.trial import CellKey
 from strata.plan.model import Trial
@@ -159,6 +161,21 @@ def test_prediction_and_measurement_stand_side_by_side_and_nothing_is_run_twice(
     # The disks were idle in both, so the processor's price is in doubt.
     shown("confirm", "results", "--scratch", tmp_path, "--page", "page.html")
     assert "strata lab price" in (tmp_path / "page.html").read_text()
+
+
+def test_the_lab_predicts_again_with_this_machines_processor_and_disk(
+    asked: dict[RunnerName, Any], tmp_path: Path
+) -> None:
+    for kind, name in (("cpus", "small-vps"), ("devices", "wd-re4-500gb")):
+        shutil.copy(project_root() / kind / f"{name}.toml", tmp_path / f"my-{kind}.toml")
+    words = ("--scratch", tmp_path, "--cpu", "my-cpus.toml", "--device", "disk0=my-devices.toml")
+
+    [found] = shown_json("confirm", "results", *words)["findings"]
+
+    changes = {key: Path(value).name for key, value in found["tried"][0]["changes"].items()}
+    assert changes == {"study.cpu": "my-cpus.toml", "devices.disk0.model": "my-devices.toml"}
+    assert len(asked[RunnerName.LAB].begun) == len(asked[RunnerName.HOST].begun) == 6
+    assert {each["stack"] for each in found["confirmed"]} == {"ext4", "xfs"}
 
 
 def test_without_a_prediction_or_a_measurement_the_reason_is_said(

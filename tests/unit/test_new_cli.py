@@ -189,6 +189,15 @@ def test_an_ssd_beside_hard_disks_serves_them(tmp_path: Path, monkeypatch: pytes
     assert study.workloads["album"].place == "database"
 
 
+def test_a_device_file_stands_for_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-disk.toml").write_bytes((ROOT / "devices" / "wd-re4-500gb.toml").read_bytes())
+    words = ["new", "study", "orders", "--use", "database-nvme", "--disk", "./my-disk.toml"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert load_study(tmp_path / "orders.toml", catalogue()).devices["disk0"].device.name == "my-disk"
+
+
 def test_the_disks_of_a_machine_are_modelled_by_kind_and_capacity(tmp_path: Path) -> None:
     disks = {
         "sda": ("1", 4 * 10**12),

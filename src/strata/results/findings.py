@@ -282,7 +282,8 @@ class Confirmed(Frozen):
 
     Attributes:
         metric: The workload's first headline, in ``unit``; ``predicted`` and ``measured`` are its levels.
-        low: Of the 95 % interval of measured over predicted; null without one. So is ``high``.
+        ratio: Measured over predicted.
+        low: Of its 95 % interval; null without one. So is ``high``.
         doubt: The reasons to doubt the two numbers.
         operation: The unit of work that times and counts are divided by.
         times_ns: The measured window, predicted and measured.
@@ -297,6 +298,7 @@ class Confirmed(Frozen):
     unit: str
     predicted: float
     measured: float
+    ratio: float
     low: float | None = None
     high: float | None = None
     doubt: str = ""
@@ -305,11 +307,6 @@ class Confirmed(Frozen):
     shares_ns: dict[str, float]
     counts: dict[str, tuple[float, float]]
     load: dict[str, str | int] = Field(default={})
-
-    @property
-    @in_json
-    def ratio(self) -> float:
-        return self.measured / self.predicted
 
     @property
     @in_json

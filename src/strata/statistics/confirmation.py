@@ -20,6 +20,7 @@ from strata.results.counts import unit_of_work
 from strata.results.findings import CONFIRMED_ZONE, Compared, Confirmed
 from strata.results.record import ResultRecord
 from strata.statistics.comparison import judge
+from strata.statistics.pair import shared_levels
 from strata.statistics.study import StudyResults
 
 _WAITED: Final = {"reads": "read_ns", "writes": "write_ns", "flushes": "flush_ns"}
@@ -72,7 +73,7 @@ def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) ->
         return None
     interval = found.ratio.interval
     first, second = map(_side, sides)
-    levels = [each.summaries(cell.workload, kind.name)[cell.stack].estimate for each in (predicted, measured)]
+    levels = [each or 0.0 for each in shared_levels(lower, upper)]
     return Confirmed(
         stack=cell.stack,
         workload=cell.workload,
@@ -80,6 +81,7 @@ def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) ->
         unit=kind.unit,
         predicted=levels[0],
         measured=levels[1],
+        ratio=found.ratio.ratio,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         doubt=found.doubt,

@@ -265,13 +265,13 @@ def _row(
     comparison = judge(kind, *sides, zone=zone)
     if comparison is None:
         return None
-    second_level, first_level = _levels(*sides)
+    second_level, first_level = shared_levels(*sides)
     assert first_level is not None
     assert second_level is not None
     return Row(cell, comparison, first_level, second_level)
 
 
-def _levels(*sides: CellSeries) -> list[float | None]:
+def shared_levels(*sides: CellSeries) -> list[float | None]:
     """The level of each side over the seeds that both have, or over all of its own."""
     shared = set.intersection(*(set(side.series.values) for side in sides))
     seeds = [sorted(shared or side.series.values) for side in sides]
@@ -293,7 +293,7 @@ def _changes(
         is_count = kind.name in counts
         is_known = all(values) if is_count else any(values)
         if is_known and _differ(upper, lower):
-            two, one = _levels(upper, lower)
+            two, one = shared_levels(upper, lower)
             comparison = judge(kind, upper, lower, zone=zone) if is_count else None
             yield Change(cell, kind, one, two, is_count, comparison)
 

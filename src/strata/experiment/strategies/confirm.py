@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from strata.advice.model import Advice
 from strata.experiment.experiment import Cells
-from strata.results.findings import Confirmed, Finding, Tried, Variation, identity_of
+from strata.results.findings import Finding, Tried, Variation, identity_of
 from strata.statistics.confirmation import compared_pairs, confirmed
 from strata.statistics.study import StudyResults
+
+_PREDICTED: Final = Variation(name="predicted", why="in the lab, in virtual time")
+_MEASURED: Final = Variation(name="measured", time_domain="wall", why="on this machine")
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,16 @@ class Confirm:
     _found: list[StudyResults] = field(default_factory=list)
 
     def next(self, tried: Sequence[Tried]) -> list[Variation]:
-        """The prediction, and then the measurement if there is one to hold it against."""
-        if not tried:
-            return [
-                Variation(name="predicted", changes=dict(self.changes), why="in the lab, in virtual time")
-            ]
-        is_there = len(tried) == 1 and tried[0].verdict
-        return [Variation(name="measured", time_domain="wall", why="on this machine")] if is_there else []
+        """The prediction for this machine, and then the measurement if there is one to hold it against."""
+        wanted = [_PREDICTED.model_copy(update={"changes": dict(self.changes)}), _MEASURED]
+        left = wanted[len(tried) if self.changes else 1 + len(tried) :]
+        return left[:1] if all(each.verdict for each in tried) else []
 
     def judge(self, variation: Variation, results: StudyResults) -> Tried:
         self._found.append(results)
+        return self._ranked(variation, results)
+
+    def _ranked(self, variation: Variation, results: StudyResults) -> Tried:
         pairs = [
             pair
             for workload in self.cells.workloads
@@ -50,19 +53,18 @@ class Confirm:
         return variation.tried("ranked", note, compared=pairs, seeds=len(self.cells.seeds))
 
     def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
+        """Without changes the results are the prediction, whatever lab they are of."""
+        sources = self._found if self.changes else [self.results, *self._found]
+        before = [] if self.changes else [self._ranked(_PREDICTED, self.results)]
+        cells = (confirmed(sources[0], each, cell) for each in sources[1:] for cell in self.cells.keys)
         return Finding(
             kind="confirm",
             subject=self.subject,
             results_sha256=identity_of(self.results.snapshot),
             whole=whole,
-            tried=tuple(tried),
-            confirmed=tuple(self._confirmed()),
+            tried=(*before, *tried),
+            confirmed=tuple(filter(None, cells)),
         )
-
-    def _confirmed(self) -> Iterator[Confirmed]:
-        for measured in self._found[1:]:
-            found = (confirmed(self._found[0], measured, cell) for cell in self.cells.keys)
-            yield from filter(None, found)
 
 
 def confirmations(results: StudyResults, advice: Advice | None, best: int, seeds: int) -> list[Confirm]:
