@@ -45,6 +45,7 @@ _CONTENT_FOLDER: Final = Path("/dev/shm")  # noqa: S108  memory; the file has no
 _LATE_US: Final = 65536
 _SPIN_NS: Final = 20_000
 _TRIES: Final = 300
+_PATIENCE_S: Final = 5.0
 _CALM_NS: Final = 200_000  # of serve.c
 _BLOCK_BYTES: Final = 4096
 _REQUEST_MOST_KIB: Final = 1024  # through FUSE
@@ -108,8 +109,8 @@ class DiskServer:
         self._served.live = 1
 
     def join(self) -> None:
-        """Wait until the other end is gone."""
-        self._thread.join()
+        """Wait until the other end is gone; not for a mount that another namespace has a copy of."""
+        self._thread.join(_PATIENCE_S)
 
     def counts(self) -> ServedCounts:
         served, late = self._served, np.cumsum(np.array(self._served.late_us))

@@ -25,7 +25,7 @@ from strata.runners.served import ServedCounts, ServedDisk, served_disk
 from strata.units import format_size, format_value, parse_size
 
 _READS: Final = 100
-_MARGIN: Final = 1.2  # of the median of the way: half of them take longer
+_MARGIN: Final = 1.2  # most requests take longer than the lower quartile
 _VARIABLE: Final = "STRATA_DISK"
 
 
