@@ -11,6 +11,7 @@ import pytest
 from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown_json
+from strata.experiment.experiment import Experiment
 from strata.experiment.quantities import with_values
 from strata.experiment.strategies.anchor import Anchor, drawn_beds
 from strata.reading.claims import Claim, Expectation, UnknownPart
@@ -167,6 +168,30 @@ def test_a_part_of_several_keys_has_one_value_in_each_bed() -> None:
     assert {tuple(bed.changes.items()) for bed in beds} == {
         tuple((f"devices.disk{number}.model", model) for number in (0, 1)) for model in ("a", "b")
     }
+
+
+def test_drawing_leaves_half_of_each_claims_share_of_the_budget_for_judging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = claims().partition("[[levels]]")[0].replace("oltp.ext4", "oltp.again")
+    asked, answer = [], Experiment.answer
+
+    def answering(self: Experiment, strategy: Any, share: float = 1.0) -> Finding:
+        found = answer(self, strategy, share)
+        asked.append((type(strategy).__name__, share, self.left_s))
+        return found
+
+    measured(tmp_path, planted(response), TEXT)
+    (tmp_path / "my.claims.toml").write_text(second + claims())
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: planted(response))
+    monkeypatch.setattr(Experiment, "answer", answering)
+    words = ("claims", tmp_path / "results", "--claims", tmp_path / "my.claims.toml")
+    shown_json(*words, "--anchor", "--beds", 4, "--jobs", 1, "--budget", "1000h")
+
+    assert [each[:2] for each in asked] == [
+        ("Anchor", 1 / 4), ("Anchored", 1 / 3), ("Anchor", 1 / 2), ("Anchored", 1)
+    ]  # fmt: skip
+    assert [left / 3_600_000 for *_, left in asked] == pytest.approx([1 / 4, 1 / 3, 1 / 2, 1], rel=0.01)
 
 
 def test_whole_numbers_are_drawn_with_both_ends() -> None:

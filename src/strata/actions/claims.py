@@ -87,14 +87,16 @@ def anchor(
     if not read.stated.unknowns or not any(levels.values()):
         cause = "the claims file states no [[unknowns]] or no [[levels]] of a stack that is compared with"
         raise ResultError(cause, place="--anchor", remedy="add them from the source of the claims")
-    whole = True
-    for each in judged:
-        if not levels[each.claim.id] or experiment.interrupted:
-            continue
+    whole, asked = True, [each for each in judged if levels[each.claim.id]]
+    for left, each in zip(range(len(asked), 0, -1), asked, strict=True):
+        if experiment.interrupted:
+            break
         common = read.source, read.subject
-        drawn = experiment.answer(Anchor(levels[each.claim.id], read.stated.unknowns, *common, beds))
+        anchored_at = Anchor(levels[each.claim.id], read.stated.unknowns, *common, beds)
+        # Half is for the judging: beds that meet the level decide nothing by themselves.
+        drawn = experiment.answer(anchored_at, 1 / (2 * left))
         question = Anchored(each, *common, None, seeds, read.stated.levels, beds=drawn)
-        whole = experiment.answer(question).whole and whole
+        whole = experiment.answer(question, 1 / (2 * left - 1)).whole and whole
     return whole
 
 

@@ -137,10 +137,8 @@ class Experiment:
         """
         found, refused = [], []
         for left, strategy in zip(range(len(strategies), 0, -1), strategies, strict=True):
-            now_s = self.clock()
-            self._end_s = now_s + max(0.0, self._last_s - now_s) / left
             try:
-                found.append(self.answer(strategy))
+                found.append(self.answer(strategy, 1 / left))
             except StudyError as error:  # too little time is left, or only another use has this quantity
                 refused.append(error)
             if self.interrupted:
@@ -149,11 +147,15 @@ class Experiment:
             raise refused[0]
         return found, refused
 
-    def answer(self, strategy: Strategy) -> Finding:
-        """Try what a strategy asks for within the budget; findings.json keeps the outcomes after each one.
+    def answer(self, strategy: Strategy, share: float = 1.0) -> Finding:
+        """Try what a strategy asks for within a share of the remaining budget.
+
+        findings.json keeps the outcomes after each one.
 
         Raises StudyError if the budget is less than one variation takes.
         """
+        now_s = self.clock()
+        self._end_s = now_s + max(0.0, self._last_s - now_s) * share
         tried: list[Tried] = []
         for reading in self.folder.readings() if self.folder.study_path.is_file() else ():
             if reading.record is not None:
@@ -214,7 +216,7 @@ class Experiment:
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
         place = self._place(variation, planned)
         missing = [trial.key.cell for trial in planned if self._is_missing(trial, place)]
-        if missing and self._cost_s(varied, missing) > self._left_s:
+        if missing and self._cost_s(varied, missing) > self.left_s:
             raise BudgetExhausted
         display = self.make_display(self.runner, self.folder.path)
         done = run_study(varied, place, self.runner, display, jobs=self.jobs)
@@ -245,7 +247,8 @@ class Experiment:
         return ResultsFolder(self.folder.path / VARIATIONS_NAME, self.folder.store)
 
     @property
-    def _left_s(self) -> float:
+    def left_s(self) -> float:
+        """The real time that the present question may still take."""
         return self._end_s - self.clock()
 
     def _cost_s(self, study: Study, cells: Iterable[CellKey]) -> float:
@@ -256,14 +259,14 @@ class Experiment:
     def _first_words(self, cells: Cells, wanted: Sequence[Variation]) -> str:
         count = sum(len(cells.seeds[: each.seeds or None]) for each in wanted)
         about = format_duration(round(self._cost_s(self.study, cells.keys * count)) * NS_PER_S)
-        most = format_duration(round(self._left_s) * NS_PER_S)
+        most = format_duration(round(self.left_s) * NS_PER_S)
         return f"{counted(len(wanted), 'variation')} first: about {about}, at most {most}"
 
     def _require_kernels(self, study: Study) -> None:
         """Raise BudgetExhausted if it leaves no time to compile a kernel that the study needs."""
         planned = plan_study(study, self.runner, chosen=())[0]  # builds nothing
         built = all(self.runner.identity_of(each.plan).kernel_sha256 for each in planned)
-        if not built and self._left_s < _KERNEL_S:
+        if not built and self.left_s < _KERNEL_S:
             raise BudgetExhausted
 
     def _refuse_budget(self, cells: Cells) -> None:
