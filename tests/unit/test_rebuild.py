@@ -51,13 +51,18 @@ def given(folder: Path, text: str = DISKS + STACKS) -> Study:
     return read(folder, HEAD + text)
 
 
-def planted(strategy: Rebuild, slowness: float, seeks_per_gib: float = 0.0) -> Finding:
-    """What a drive takes that needs ``slowness`` times its transfers, after a start."""
+def took_ns(strategy: Rebuild, stack: str, seed: int, size_bytes: int, s_per_gib: float) -> float:
+    device = [*strategy.study.drawn_devices(stack, seed).values()][-1]
+    share = 1.0 if stack == "md" else strategy.fill
+    return _START_NS + share * transfer_ns(device, size_bytes) + s_per_gib * 1e9 * size_bytes / GIB
+
+
+def planted(strategy: Rebuild, s_per_gib: float, seeks_per_gib: float = 0.0) -> Finding:
+    """What a drive takes that transfers what is used, and this long for other work, after a start."""
 
     def results(size_bytes: int) -> Any:
         def record(key: CellKey, seed: int) -> Any:
-            device = [*strategy.study.drawn_devices(key.stack, seed).values()][-1]
-            took = Metric.of("rebuild_ns", _START_NS + slowness * transfer_ns(device, size_bytes), "ns")
+            took = Metric.of("rebuild_ns", took_ns(strategy, key.stack, seed, size_bytes, s_per_gib), "ns")
             seeks = seeks_per_gib * size_bytes / GIB
             return SimpleNamespace(metric=lambda name: took, trace=SimpleNamespace(window={"seeks": seeks}))
 
@@ -89,23 +94,17 @@ def estimate(found: Finding) -> Tried:
 def test_the_whole_disk_follows_from_two_parts_zone_by_zone(tmp_path: Path) -> None:
     strategy = ASKED.strategy(given(tmp_path))
     assert strategy.full_bytes == 4_000_787_030_016
-    found = planted(strategy, slowness=1.3)
+    found = planted(strategy, s_per_gib=1.5)
 
     [md] = [each for each in estimate(found).compared if (each.stack, each.workload) == ("md", "idle")]
-    logs = [
-        math.log(
-            _START_NS
-            + 1.3 * transfer_ns([*strategy.study.drawn_devices("md", seed).values()][-1], strategy.full_bytes)
-        )
-        for seed in strategy.study.seeds
-    ]
-    assert md.level == pytest.approx(math.exp(sum(logs) / len(logs)), rel=1e-6)
+    full_bytes = strategy.full_bytes
+    logs = [math.log(took_ns(strategy, "md", seed, full_bytes, 1.5)) for seed in strategy.study.seeds]
     level, low, high = ends(md)
+    assert level == pytest.approx(math.exp(sum(logs) / len(logs)), rel=1e-6)
     assert low < level < high, "other drives have other rates"
-    hours = level / 3.6e12
-    assert 1.3 * 4e12 / 250e6 / 3600 < hours < 1.3 * 4e12 / 71e6 / 3600
+    assert 4e12 / 250e6 < level / 1e9 < 4e12 / 71e6 + 1.5 * 3726
     outer = transfer_ns([*strategy.study.drawn_devices("md", 1).values()][-1], 2 * GIB) / (2 * GIB)
-    assert level / strategy.full_bytes > 1.2 * outer * 1.3, "inner zones are slower than the measured part"
+    assert level / full_bytes > 1.2 * outer + 1.5 / GIB, "inner zones are slower than the measured part"
 
 
 def test_data_that_may_lie_at_the_rim_and_longer_seeks_widen_it(tmp_path: Path) -> None:
@@ -117,8 +116,9 @@ def test_data_that_may_lie_at_the_rim_and_longer_seeks_widen_it(tmp_path: Path) 
         if each.workload == "idle"
     }
     (level, low, high), (even, packed, _) = found["md", 0.0], found["btrfs", 0.0]
-    assert even == pytest.approx(level)
-    assert packed < 0.95 * low, "a rebuild of what is used is shorter where that lies at the rim"
+    assert packed / even < 0.95 * low / level, (
+        "a rebuild of what is used is shorter where that lies at the rim"
+    )
     assert found["md", 200.0][:2] == pytest.approx((level, low))
     assert found["md", 200.0][2] > 1.05 * high, "heads move further on a full disk"
     device = study.devices["a"].device

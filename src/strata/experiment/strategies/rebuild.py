@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time to rebuild a lost disk at its full size, from rebuilds of two small parts of it.
 
-Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the
-time, over that of the time in which the drive transfers these bytes zone by zone, holds for the rest of the
-disk; what is left is the same for every size. Seeds draw the drives, so that an interval is over plausible
-ones. It reaches further where layers copy what is used alone, since data may lie at the outer rim or
-everywhere, and where heads seek, since they move further on a full disk.
+Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the time
+is the drive's transfers, which follow zone by zone for the rest of the disk, and other work, which stays the
+same for each byte; what is left is the same for every size. Seeds draw the drives, so that an interval is
+over plausible ones. It reaches down to the transfers alone, of data at the outer rim where a layer copies
+what is used alone; and up where heads seek, since they move further on a full disk.
 """
 
 from __future__ import annotations
@@ -62,8 +62,12 @@ class Rebuild:
 
     def next(self, tried: Sequence[Tried]) -> list[Variation]:
         """Both parts, and the whole if it is asked for."""
-        sizes = [self.part_bytes, _PARTS * self.part_bytes, *([self.full_bytes] if self.whole else [])]
+        sizes = self._sizes if self.whole else self._sizes[:_PARTS]
         return [] if tried else [self._variation(each) for each in sizes]
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        return self.part_bytes, _PARTS * self.part_bytes, self.full_bytes
 
     def _variation(self, size_bytes: int) -> Variation:
         changes: dict[str, Any] = {} if size_bytes == self.part_bytes else {CAPACITY: size_bytes}
@@ -108,17 +112,21 @@ class Rebuild:
         """The time for the whole disk, and how far it may lie from that."""
         first, second = self.found[small].get(key, {}), self.found[large].get(key, {})
         used_only = any(layer.rebuilds_used_only for layer in self.study.stacks[key.stack].layers)
+        share, (one, two, full) = (self.fill if used_only else 1.0), self._sizes
         levels, least, further = [], [], []
         for seed in sorted(first.keys() & second.keys()):
             device = [*self.study.drawn_devices(key.stack, seed).values()][-1]
-            one, two = self.part_bytes, _PARTS * self.part_bytes
-            transfers = [transfer_ns(device, each) for each in (one, two, self.full_bytes)]
-            slope = (second[seed][0] - first[seed][0]) / (transfers[1] - transfers[0])
-            levels.append(second[seed][0] + slope * (transfers[2] - transfers[1]))
-            packed_ns = transfer_ns(device, round(self.full_bytes * self.fill)) / self.fill
-            least.append(packed_ns / transfers[2] if used_only else 1.0)
-            seeks = max(0.0, second[seed][1] - first[seed][1]) / (two - one) * (self.full_bytes - two)
-            longer_ns = seek_ns(device, self.full_bytes) - seek_ns(device, two)
+            (small_ns, small_seeks), (large_ns, large_seeks) = first[seed], second[seed]
+            growth_ns, rest_ns = (
+                share * (transfer_ns(device, to) - transfer_ns(device, of))
+                for of, to in ((one, two), (two, full))
+            )
+            other_ns = (large_ns - small_ns - growth_ns) / (two - one) * (full - two)
+            levels.append(large_ns + rest_ns + other_ns)
+            rim_ns = transfer_ns(device, round(full * share)) - transfer_ns(device, round(two * share))
+            least.append(min(1.0, (large_ns + rim_ns) / levels[-1]))
+            seeks = max(0.0, large_seeks - small_seeks) / (two - one) * (full - two)
+            longer_ns = seek_ns(device, full) - seek_ns(device, two)
             further.append(1 + seeks * longer_ns / max(levels[-1], 1.0))
         if not levels or min(levels) <= 0:
             return None
