@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time to rebuild a lost disk at its full size, from rebuilds of two small parts of it.
 
-Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the time
-is the drive's transfers, which follow zone by zone for the rest of the disk, and other work, which stays the
-same for each byte; what is left is the same for every size. Seeds draw the drives, so that an interval is
-over plausible ones. It reaches down to the transfers alone, of data at the outer rim where a layer copies
-what is used alone; and up where heads seek, since they move further on a full disk.
+Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the
+time, over that of the drive's transfers, holds for the rest of the disk, zone by zone; what is left is the
+same for every size. Seeds draw the drives, so that an interval is over plausible ones. It reaches down to
+transfers alone, of data at the outer rim where a layer copies what is used alone; and up where heads seek,
+since they move further on a full disk.
 """
 
 from __future__ import annotations
@@ -121,8 +121,7 @@ class Rebuild:
                 share * (transfer_ns(device, to) - transfer_ns(device, of))
                 for of, to in ((one, two), (two, full))
             )
-            other_ns = (large_ns - small_ns - growth_ns) / (two - one) * (full - two)
-            levels.append(large_ns + rest_ns + other_ns)
+            levels.append(large_ns + (large_ns - small_ns) / growth_ns * rest_ns)
             rim_ns = transfer_ns(device, round(full * share)) - transfer_ns(device, round(two * share))
             least.append(min(1.0, (large_ns + rim_ns) / levels[-1]))
             seeks = max(0.0, large_seeks - small_seeks) / (two - one) * (full - two)
