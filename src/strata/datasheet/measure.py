@@ -23,7 +23,7 @@ BLOCK_BYTES: Final = 4096
 _BLOCK_SECTORS: Final = BLOCK_BYTES // SECTOR_BYTES
 _SEED: Final = 1
 _SEQUENTIAL_BYTES: Final = 1 << 18
-_OUT_OF_TURN: Final = 0.25
+_OUT_OF_TURN: Final = 0.2
 _DESCRIPTOR: Final = 3  # of a backing file, which the library never uses
 
 Sectors = npt.NDArray[np.uint64]
