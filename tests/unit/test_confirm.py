@@ -120,7 +120,7 @@ def test_the_ranking_says_which_pairs_changed_places_beyond_their_intervals(tmp_
         after = compared_pairs(results(tmp_path / str(number), "wall", there), LOAD, names)
         said[number] = ranking_words(before, after)
 
-    assert said[0] == "3 of 3 pairs keep the predicted order (Kendall's tau 1)."
+    assert said[0] == "3 of 3 pairs in the predicted order (Kendall's tau 1)."
     assert "2 of 3 pairs" in said[1]
     assert "0.33); a and b changed places beyond their intervals." in said[1]
     assert "a and b changed places within what is known" in said[2]

@@ -110,12 +110,10 @@ def ranking_words(predicted: list[Compared], measured: list[Compared]) -> str:
     turned = [pair for pair in pairs if len({(each.level or 1) > 1 for each in pair}) > 1]
     if not pairs:
         return "no two stacks were measured, so nothing is ranked."
-    words = f"{len(pairs) - len(turned)} of {counted(len(pairs), 'pair')} keep the predicted order"
+    words = f"{len(pairs) - len(turned)} of {counted(len(pairs), 'pair')} in the predicted order"
     words += f" (Kendall's tau {1 - 2 * len(turned) / len(pairs):.2g})" if len(pairs) > 1 else ""
     how = grouped((_how(*pair), f"{pair[0].stack} and {pair[0].against}") for pair in turned)
-    return (
-        "; ".join([words, *(f"{listed(several)} changed places {how}" for how, several in how.items())]) + "."
-    )
+    return "; ".join([words, *(f"{listed(names)} changed places {it}" for it, names in how.items())]) + "."
 
 
 def _how(one: Compared, two: Compared) -> str:
@@ -147,7 +145,6 @@ def _again(failing: list[Confirmed], disk: str, file: str) -> Iterator[Block]:
         yield Paragraph("Measure the processor again, while the machine does nothing else:")
         yield Code("sudo strata lab price --output this-machine.toml", "sh")
     if any(each.cause == "counts" for each in failing):
-        text = (
-            "Where the requests differ, no calibration helps: give the study this machine's version of Linux "
+        yield Paragraph(
+            "Where requests differ, give the study this machine's `kernel` and `memory` if you can."
         )
-        yield Paragraph(text + "and its memory (keys `kernel` and `memory`), as far as the lab has them.")
