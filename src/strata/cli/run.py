@@ -179,7 +179,7 @@ def _on_each_machine(
         notes().print(Text(f"\n{folder.name}: exit code {each.exit_code}, results in {folder}", "bold"))
         if each.said:
             warnings().print(Text(each.said, "red"), soft_wrap=True)
-        if each.files and not as_json:
+        if "study.json" in each.files and not as_json:
             results = ResultsFolder(folder)
             stdout().print(document(Report(gather(results), read_capabilities(results))))
     if as_json:
