@@ -234,6 +234,7 @@ class ClusterPool:
         )
 
     def _enlist(self, addresses: set[str], order: Order) -> None:
+        self._offers = {block: each for block, each in self._offers.items() if each.worker in self._fit}
         self._seen |= addresses
         if not addresses:
             return
