@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from disk_machine import BY_ID, Tree
 
-from strata.calibration.calibrate import Calibrated, calibrate
+from strata.calibration.calibrate import Calibrated, calibrate, candidates
 from strata.calibration.device_file import device_toml
 from strata.calibration.fit import Candidate, DriveSearch, simulate
 from strata.calibration.host import host_notes, without_sleep
@@ -179,6 +179,9 @@ def test_only_values_that_a_cell_shows_are_searched_and_a_cache_that_is_off_is_s
     search = DriveSearch(Candidate(device), reads, Modelling(requests=500, before=0))
     shown = {search.unknowns.groups[index][0] for index in search.moved}
     assert {"seek_average_read", "positioning_margin", KEPT_BACK} <= shown
+    in_order = MeasuredCell(Pattern("read", 4096, 1), 12_000, {})
+    slow = replace(reads[0], iops=70)
+    assert {each.device.kind for each in candidates([slow, in_order], "")} == {"rotating"}
     assert not {"write_cache", "write_cache_runs", "destage_window", "read_segments"} & shown
 
     writes = [MeasuredCell(Pattern("randwrite", 4096, depth), 1e3, {}) for depth in (1, 32)]

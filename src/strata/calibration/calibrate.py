@@ -139,7 +139,9 @@ def candidates(
 
 def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
     """The generic devices of the kinds that are about as fast."""
-    reads = [each for each in cells if not each.pattern.is_write] or cells
+    # A rotating disk reads in order as fast as flash reads at random.
+    at_random = [each for each in cells if each.pattern.rw == "randread"]
+    reads = at_random or [each for each in cells if not each.pattern.is_write] or cells
     one_ns = min(each.pattern.depth * NS_PER_S / each.iops for each in reads)
     generic = [find_device(name) for name in bundled_devices() if name.startswith(GENERIC)]
     near = [each for each in generic for low, high in [_KINDS_NS[each.kind]] if low < one_ns < high]
