@@ -156,7 +156,7 @@ class HeadTable(_Table):
     """Memory of the machine that the study is for: the commands that build a stack give its caches and guests
     the share of it that they have of the lab's; default: as in the lab"""
     data_share: _DataShare | None = Field(None, examples=["6.25%"])
-    """The share of that machine's data that the workloads and disks have here; default: that of its memory"""
+    """The lab's data as a share of that machine's (`machine_memory`); default: `memory` as a share of its"""
     kernel: StrictStr = Field(DEFAULT_VERSION, examples=["7.2"])
     """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
     git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""

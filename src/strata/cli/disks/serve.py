@@ -35,7 +35,7 @@ def serve(
         list[str] | None, argument("Serve it while this runs; $STRATA_DISK is the disk.", "COMMAND")
     ] = None,
     *,
-    size: Annotated[str | None, option("Use so much of it, from its first sector on.", "SIZE")] = None,
+    size: Annotated[str | None, option("Use only this size of it, from its first sector on.", "SIZE")] = None,
     seed: Annotated[int, option("Of the model's random draws.", "N", min=0)] = 1,
     content: Annotated[
         Path | None, option("Keep its content in this folder. Default: in memory.", "FOLDER")
@@ -113,7 +113,7 @@ def _announce(device: Device, disk: ServedDisk) -> None:
 
 
 def _run(command: Sequence[str], disk: Path, seconds: float | None, output: IO[str] | None) -> int:
-    """The exit code of the command, which is ended after so many seconds."""
+    """The exit code of the command, which is ended after this many seconds."""
     try:
         process = subprocess.Popen(command, env={**os.environ, _VARIABLE: str(disk)}, stdout=output)
     except OSError as error:
