@@ -4,24 +4,32 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from search_studies import capacity_runner
 
 from advice_studies import around, study, use, weight
 from command_line import refusal, shown, shown_json
+from strata.actions import ask as asking
 from strata.actions.ask import question, stack_to_build
 from strata.actions.new_study import StudyUse
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
+from strata.cli.application import INTERRUPTED_EXIT
 from strata.errors import LabError
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
 from strata.plan.compile import skipped
 from strata.reading.load import load_study
+from strata.results.store import ResultsFolder
+from strata.runners.base import Cancelled
+from strata.units import parse_duration
 
 HOME = ("new", "study", "home", "--use", "home-server")
 
@@ -285,3 +293,34 @@ def test_an_undecided_answer_names_its_next_step_and_takes_it_within_its_time(
     assert len(load_study(folder / "orders.toml", catalogue()).seeds) == 3
     assert shown_json(*again, "--more", "30h")["next"] is None, "twice as many decide"
     assert len(load_study(folder / "orders.toml", catalogue()).seeds) == 6
+
+
+def test_an_interrupted_question_goes_on_in_its_folder_with_the_time_that_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacities = {"ext4": 3000.0, "xfs": 2950.0, "btrfs-nocow": 700.0, "zfs": 800.0}
+    runner = capacity_runner(capacities, {seed: 1 + (seed % 3 - 1) * 0.1 for seed in range(1, 30)})
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: runner)
+    shown("new", "study", "orders", "--use", "database-nvme", "--seeds", "3")
+    (folder / "my studies").mkdir()
+    (folder / "orders.toml").rename(folder / "my studies" / "orders.toml")
+    said: list[str] = []
+    run_question, whole = asking.run_question, [False, False, True]  # the last is asked first
+
+    def run(*words: Any) -> ResultsFolder:
+        if whole.pop():
+            return run_question(*words)
+        raise Cancelled
+
+    monkeypatch.setattr("strata.actions.ask.run_question", run)
+    monkeypatch.setattr(
+        "strata.cli.ask.notes", lambda: SimpleNamespace(print=lambda text, **_: said.append(text))
+    )
+    words = ("--jobs", "1", "--sensitivity", "0s", "--more", "30h")
+    for _ in ("in the second round", "in the first"):
+        shown("ask", "my studies/orders", *words, exit_code=INTERRUPTED_EXIT)
+        again = shlex.split(said[-1].removeprefix("Interrupted; go on with: "))
+        assert again[:-1] == ["strata", "ask", "my studies/orders", "--more"]
+        assert 0 < parse_duration(again[-1]) <= parse_duration("30h")
+    assert again[-1] == "30h"
+    assert len(load_study(folder / "my studies" / "orders.toml", catalogue()).seeds) == 6

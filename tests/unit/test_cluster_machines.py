@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ from shared_stores import free_port
 from strata.errors import LabError, RunError
 from strata.execution.cluster import whole
 from strata.execution.cluster.connection import Cluster
+from strata.execution.cluster.worker import this_strata
 from strata.execution.pool import Stop, Work, WorkSite
 from strata.experiment.run import run_study
 from strata.lab.boot import check_tools
@@ -194,3 +197,14 @@ def test_a_scheduler_that_dies_is_said_and_the_command_goes_on_elsewhere(
 
     assert len(summary.kept) == kept >= 1
     assert {*summary.kept, *summary.valid} == TRIALS
+
+
+def test_a_host_study_that_a_signal_ends_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    killed = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr(whole, "_PROGRAM", killed)
+    worker: Any = None  # the program says nothing
+
+    ran = asyncio.run(whole._run_whole("run", this_strata(), ("name", "a.toml", ""), (), worker))
+
+    assert ran.exit_code == 128 + signal.SIGKILL

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +19,15 @@ from strata.bundled import project_root
 from strata.model.metric import Metric
 from strata.model.trial import CellKey
 from strata.plan.model import Trial
-from strata.report.confirm import ranking_words
+from strata.report.confirm import confirmation, ranking_words
+from strata.report.document import Code
+from strata.results.findings import Finding, Variation
 from strata.results.record import TimeDomain
 from strata.results.store import ResultsFolder
 from strata.runners.name import RunnerName
 from strata.statistics.confirmation import compared_pairs, confirmed
 from strata.statistics.study import CellResults, StudyResults
+from study_texts import disk
 
 LOAD = "postgresql"
 OPERATIONS = 10_000
@@ -186,3 +190,81 @@ def test_without_a_prediction_or_a_measurement_the_reason_is_said(
     assert "ends in .toml" in str(refusal("confirm", "results", "--scratch", tmp_path, "--cpu", "mine"))
     asked[RunnerName.HOST].behaviours = {f"{s}.oltp.s{n}": "fail" for s in ("ext4", "xfs") for n in (1, 2, 3)}
     assert "cannot be confirmed" in str(refusal("confirm", "results", "--scratch", tmp_path))
+
+
+def test_only_what_is_known_of_a_questions_own_disks_makes_another_prediction(
+    asked: dict[RunnerName, Any], tmp_path: Path
+) -> None:
+    text = TEXT
+    for stack in ("ext4", "xfs"):
+        text = text.replace(f"[stacks.{stack}]\n", f'[stacks.{stack}]\ndevices = ["disk0"]\n')
+    text += disk("disk1") + '[stacks.far]\ndevices = ["disk1"]\nlayers = [{ layer = "ext4" }]\n'
+    times_ms = {"ext4": 5.0, "far": 7.0, "xfs": 10.0}
+    asked[RunnerName.LAB] = lab = planted(lambda stack, values: times_ms[stack])
+    shutil.rmtree(tmp_path / "results")
+    measured(tmp_path, planted(lab.response), text)
+    shutil.copy(project_root() / "devices" / "generic-sata-ssd.toml", tmp_path / "my-ssd.toml")
+    shutil.copy(project_root() / "devices" / "wd-re4-500gb.toml", tmp_path / "same.toml")
+    words = ("confirm", "results", "--scratch", tmp_path, "--best", "1")
+
+    for devices in (("disk1=my-ssd.toml",), ("disk0=same.toml",), ("disk0=same.toml", "disk1=my-ssd.toml")):
+        [found] = shown_json(*words, *(word for each in devices for word in ("--device", each)))["findings"]
+        assert (found["tried"][0].get("changes", {}), lab.begun) == ({}, [])
+        assert {each["stack"] for each in found["confirmed"]} == {"ext4", "xfs"}
+
+    [found] = shown_json(*words, "--device", "my-ssd.toml")["findings"]
+    assert [*found["tried"][0]["changes"]] == ["devices.disk0.model"]
+
+
+def test_disks_are_not_measured_for_a_prediction_that_has_no_valid_trial(
+    asked: dict[RunnerName, Any], tmp_path: Path
+) -> None:
+    every = {f"{stack}.oltp.s{seed}": "fail" for stack in ("ext4", "xfs") for seed in (1, 2, 3)}
+    asked[RunnerName.LAB].behaviours = every
+    shutil.copy(project_root() / "cpus" / "small-vps.toml", tmp_path / "mine.toml")
+
+    said = str(refusal("confirm", "results", "--scratch", tmp_path, "--cpu", "mine.toml"))
+
+    assert "oltp cannot be confirmed: ext4.oltp" in said
+    assert asked[RunnerName.HOST].begun == []
+
+
+def test_the_processor_is_measured_after_the_disks_are_found_fit(
+    asked: dict[RunnerName, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measurings: list[object] = []
+    monkeypatch.setattr("strata.actions.confirm.measure_processor", measurings.append)
+
+    for words in (("--disk", "disk0=/dev/no-such-disk"), ("--erase", "SERIAL")):
+        refusal("confirm", "results", "--cpu", "new.toml", *words)
+
+    assert measurings == []
+
+
+def test_the_commands_to_measure_again_are_of_the_disk_that_had_the_load(tmp_path: Path) -> None:
+    predicted = results(tmp_path, "virtual", {"raid": Planted()})
+    there = results(tmp_path, "wall", {"raid": Planted(time_us=1400, busy_us=1000, flush_us=500)})
+    records = {}
+    for seed, record in there.cells["raid", LOAD].records.items():
+        disks = {"disk0": {**record.disks["disk0"], "busy_ns": 1}, "disk1": record.disks["disk0"]}
+        disks["disk0"] |= dict.fromkeys(("writes", "write_bytes", "flushes", "write_ns", "flush_ns"), 0)
+        records[seed] = record.model_copy(update={"disks": disks})
+    there = replace(there, cells={("raid", LOAD): CellResults("raid", LOAD, records)})
+    found = confirmed(predicted, there, CellKey("raid", LOAD))
+    assert found is not None
+    assert (found.disk, found.cause, found.load["rw"]) == ("disk1", "disk", "randwrite")
+    tried = (Variation(name="predicted").tried(), Variation(name="measured").tried())
+    finding = Finding(kind="confirm", subject=LOAD, tried=tried, confirmed=(found,))
+
+    def commands(*known: Mapping[str, str]) -> Sequence[str]:
+        blocks = [each for each in confirmation(finding, *known) if isinstance(each, Code)]
+        return "\n".join(each.text for each in blocks).splitlines()
+
+    [fio, calibrate] = commands({"disk0": "/dev/a", "disk1": "/dev/b"}, {"disk1": "other.toml"})
+    assert "--filename=/dev/b " in fio
+    assert calibrate == (
+        f"strata calibrate --fio other.csv --fio raid-{LOAD}-disk1-1.json --output other.toml"
+    )
+    first, fio, _ = commands({"disk0": "/dev/a"})
+    assert first == "sudo strata calibrate DISK --output my-disk1.toml"
+    assert "--filename=DISK " in fio, "never the path of another disk"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -158,7 +159,7 @@ def run_question(study: Study, jobs: Labs = None, listener: Listener = NOBODY) -
     """Run the missing trials, and probe the stacks for what they must have. Raises Cancelled."""
     place = running.RESULTS / study.name
     runner = running.runner_for(RunnerName.LAB, place, listener=listener)
-    command = f"strata run {study.file.name}"
+    command = shlex.join(["strata", "run", str(study.file)])
     ran = running.carry_out(study, place, runner, listener, jobs=jobs, command=command)
     if ran.summary.signal_number is not None or not ran.survived:
         raise Cancelled

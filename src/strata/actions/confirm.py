@@ -43,6 +43,8 @@ from strata.words import listed
 ON_HOST: Final = "on-host"
 """The folder, among the results, of the measurements: a results folder for each question."""
 
+_CPU: Final = "study.cpu"
+
 
 @dataclass(frozen=True)
 class RealMachine:
@@ -99,6 +101,7 @@ def confirm(  # noqa: PLR0917
     Raises ResultError without a prediction, DiagnosticsError of unfit disks and of data that do not fit,
     RunError if a question has no answer.
     """
+    _require_toml(this.processor)
     snapshot = folder.study()
     if snapshot.time_domain != "virtual":
         cause, remedy = "they are of a real machine: they predict nothing", "name results of the lab"
@@ -110,26 +113,31 @@ def confirm(  # noqa: PLR0917
         raise ResultError("no stack has a result to confirm", place=str(folder.path), remedy=remedy)
     source = partial(declared_study, snapshot, file=file or _beside(snapshot))
     as_it_is = source()
-    known = {**_processor(this.processor, listener), **_models(this.devices, as_it_is)}
+    known = _models(this.devices, as_it_is)
     named = {stack for each in asked for stack in each.cells.stacks}
     chosen = _disks(_part(source(changes=known), named), this, folder)
     sizes = _sizes(source(changes=known), chosen)
     known |= sizes
-    study = _fitting(partial(source, changes=known), sizes)
-    for text in _unlike(study, this, chosen):
-        listener.warn(text)
+    _fitting(partial(source, changes=known), sizes)
     on_disks = _part(source(changes=known, disks=chosen.devices).on_host(), named)
     running.permissions(on_disks, this.allowed)
     place, scratch = folder.path / ON_HOST, scratch_beside(chosen, on_disks, this.scratch)
     runner = running.runner_for(RunnerName.HOST, place, scratch, chosen, listener=listener)
     runner.check([])  # before the lab predicts
+    known |= _processor(this.processor, listener)  # it takes minutes: all else is in order
+    study = source(changes=known)
+    for text in _unlike(study, this, chosen):
+        listener.warn(text)
+    on_disks = _part(source(changes=known, disks=chosen.devices).on_host(), named)
     host = _Host(on_disks, place, runner, listener, this.retries)
-    is_other = study.describe() != as_it_is.describe()
     experiment = experiment_on(folder, source, math.inf, jobs, listener)
     found = []
     for each in asked:
         experiment.on_host = partial(host.measured, each.subject)
-        found.append(experiment.answer(replace(each, changes=known if is_other else {})))
+        its = _known_of(each.cells, study, known)
+        found.append(
+            experiment.answer(replace(each, changes=its if experiment.is_other(its, each.cells) else {}))
+        )
         if experiment.interrupted:
             break
         if not found[-1].confirmed:
@@ -178,24 +186,38 @@ def _fitting(source: Callable[[], Study], sizes: Mapping[str, str]) -> Study:
         raise StudyError(cause, place="--disk", remedy="name a larger disk") from error
 
 
-def _models(files: Sequence[str], study: Study) -> dict[str, str]:
-    found = {}
+def device_files(files: Sequence[str], disks: Collection[str]) -> dict[str, str]:
+    """Each disk's calibrated file, of ``NAME=FILE``; one without a name is of all these disks."""
+    found: dict[str, str] = {}
     for each in files:
         name, _, path = each.rpartition("=")
-        for device in [name] if name else study.devices:
-            found[f"devices.{device}.model"] = str(Path(path).resolve())
+        found |= {name: path} if name else dict.fromkeys(disks, path)
     return found
+
+
+def _models(files: Sequence[str], study: Study) -> dict[str, str]:
+    found = device_files(files, study.devices)
+    return {f"devices.{name}.model": str(Path(path).resolve()) for name, path in found.items()}
+
+
+def _known_of(cells: Cells, study: Study, known: Mapping[str, str]) -> dict[str, str]:
+    """What is known of the processor, and of the disks that these cells use."""
+    used = {f"devices.{name}" for stack in cells.stacks for name in study.stacks[stack].all_devices}
+    return {key: value for key, value in known.items() if key == _CPU or key.rpartition(".")[0] in used}
+
+
+def _require_toml(file: Path | None) -> None:
+    if file is not None and file.suffix != ".toml":
+        raise ToolError("a processor's file ends in .toml", place=f"--cpu {file}", remedy="rename it")
 
 
 def _processor(file: Path | None, listener: Listener) -> dict[str, str]:
     """This machine's processor, measured if its file is not there."""
     if file is None:
         return {}
-    if file.suffix != ".toml":
-        raise ToolError("a processor's file ends in .toml", place=f"--cpu {file}", remedy="rename it")
     if not file.exists():
         write_page(file, processor_toml(f"Measured on {machine()}", measure_processor(listener).parameters))
-    return {"study.cpu": str(file.resolve())}
+    return {_CPU: str(file.resolve())}
 
 
 def _unlike(study: Study, this: RealMachine, chosen: RealDisks) -> Iterator[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -33,7 +34,7 @@ from strata.results.store import ResultsFolder
 from strata.rules.full_size import smaller
 from strata.runners.base import Cancelled
 from strata.toml import toml_value
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import NS_PER_S, describe_duration, format_duration, format_size
 from strata.words import counted
 from strata.working import working
 
@@ -150,14 +151,15 @@ def _answer(
 ) -> None:
     """Run the study and print the answer, then look for what would change it, then print the rest."""
     (budget_s, more_s), file = budgets_s, study.file
-    again = f"strata ask {file.with_suffix('')}"
+    name = str(file.with_suffix(""))
+    again = shlex.join(["strata", "ask", name])
     forecast(study, jobs, budget_s)
-    folder, chosen = _answered(study, jobs, again)
+    folder, chosen = _answered(study, jobs, again, more_s)
     while (following := asking.next_step(study, chosen, jobs)) and following.real_s <= more_s:
         more_s -= following.real_s
         notes().print(f"Undecided: {_next_words(following)}", markup=False)
-        study = asking.question(file.stem, seeds=following.seeds).study
-        folder, chosen = _answered(study, jobs, f"{again} --more {format_duration(more_s * NS_PER_S)}")
+        study = asking.question(name, seeds=following.seeds).study
+        folder, chosen = _answered(study, jobs, again, more_s)
     place, advice = RESULTS / study.name, chosen.advice
     if not as_json:
         console = stdout()
@@ -182,12 +184,16 @@ def _answer(
         raise typer.Exit(INTERRUPTED_EXIT)
 
 
-def _answered(study: Study, jobs: Labs, again: str) -> tuple[ResultsFolder, asking.AskedChoice]:
+def _answered(
+    study: Study, jobs: Labs, again: str, more_s: float
+) -> tuple[ResultsFolder, asking.AskedChoice]:
     """The results of a study, of which the missing trials are run, and the answer to it."""
     try:
         folder = asking.run_question(study, jobs, listener())
     except Cancelled:
-        notes().print(f"Interrupted; go on with: {again}", markup=False)
+        more_ns = round(more_s) * NS_PER_S
+        more = f" --more {describe_duration(more_ns)}" if more_ns else ""
+        notes().print(f"Interrupted; go on with: {again}{more}", markup=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED_EXIT) from None
     return folder, asking.answer(study, folder)
 

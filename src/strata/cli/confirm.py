@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from strata.actions.confirm import RealMachine
+from strata.actions.confirm import RealMachine, device_files
 from strata.actions.confirm import confirm as act
 from strata.cli.output import listener, print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, FromResults, Jobs, Scratch, option
@@ -63,9 +63,10 @@ def confirm(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(findings=found)
     else:
-        paths = [each.partition("=")[2] for each in disk or ()]
+        disks = {cell.disk for each in found for cell in each.confirmed}
+        paths, files = dict(each.split("=", 1) for each in this.disks), device_files(this.devices, disks)
         for each in (each for each in found if each.confirmed):
-            stdout().print(Document([*confirmation(each, *paths[:1])]))
+            stdout().print(Document([*confirmation(each, paths, files)]))
     conclude(experiment, whole=True)
     if page is not None:
         write_page(page, page_of(folder, None))

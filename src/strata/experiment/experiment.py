@@ -227,6 +227,12 @@ class Experiment:
             self._forecast.learn(record)
         return results
 
+    def is_other(self, changes: Mapping[str, Any], cells: Cells) -> bool:
+        """Whether the changes make other trials of these cells."""
+        studies = (self.source(changes), self.study) if changes else ()
+        specified = [_specified(plan_study(cells.of(each), self.runner)[0]) for each in studies]
+        return len(specified) > 1 and specified[0] != specified[1]
+
     def _varied(self, variation: Variation, cells: Cells) -> Study:
         study = self.source(variation.changes) if variation.changes else self.study
         study = with_values(study, cells.workloads, variation.values)

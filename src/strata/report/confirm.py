@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from strata.report.document import Block, Bullets, Code, Heading, Paragraph, Section
@@ -35,8 +37,13 @@ def confirmations(report: Report) -> Iterator[Section]:
         yield Section("confirmed", "On real disks", blocks, note)
 
 
-def confirmation(found: Finding, disk: str = "DISK", file: str = "my-disk") -> Iterator[Block]:
-    """Prediction against measurement, the explanation, the ranking, and what to measure again."""
+def confirmation(
+    found: Finding, paths: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None
+) -> Iterator[Block]:
+    """Prediction against measurement, the explanation, the ranking, and what to measure again.
+
+    The disks' paths and calibrated device files are known where the disks are.
+    """
     yield Heading(found.subject)
     yield from (Paragraph(f"{each.name}: {each.note}", "warning") for each in found.tried if each.note)
     if not found.confirmed:
@@ -46,7 +53,7 @@ def confirmation(found: Finding, disk: str = "DISK", file: str = "my-disk") -> I
     for workload, pairs in grouped((each.workload, each) for each in found.tried[1].compared).items():
         before = [each for each in found.tried[0].compared if each.workload == workload]
         yield Paragraph(said("{}: {}", WorkloadName(workload), ranking_words(before, pairs)))
-    yield from _again([each for each in found.confirmed if each.outcome == "fails"], disk, file)
+    yield from _again([each for each in found.confirmed if each.outcome == "fails"], paths or {}, files or {})
 
 
 def _table(found: Finding) -> Table:
@@ -121,26 +128,15 @@ def _how(one: Compared, two: Compared) -> str:
     return "beyond their intervals" if is_sure else "within what is known"
 
 
-def _again(failing: list[Confirmed], disk: str, file: str) -> Iterator[Block]:
-    """The commands that measure again what the prediction got wrong."""
-    loads = {
-        " ".join(f"--{key}={value}" for key, value in each.load.items()): each
-        for each in failing
-        if each.cause == "disk" and each.load
-    }
-    if loads:
-        yield Paragraph("Calibrate the disk again, with the loads in which the prediction fails:")
-    for number, (options, each) in enumerate(loads.items(), start=1):
-        output = f"{each.stack}-{each.workload}-{number}.json"
-        guard = "" if each.load["rw"] == "randwrite" else " --readonly"
-        yield Code(
-            f"sudo fio --name=again --filename={disk} --direct=1 --ioengine=libaio {options}{guard} "
-            f"--time_based --runtime=30 --output-format=json --output={output}\n"
-            f"strata calibrate --fio {file}.csv --fio {output} --output {file}.toml",
-            "sh",
-        )
-    if any(each.load.get("rw") == "randwrite" for each in loads.values()):
-        yield Paragraph("fio overwrites the disk's content.", "warning")
+def _again(failing: list[Confirmed], paths: Mapping[str, str], files: Mapping[str, str]) -> Iterator[Block]:
+    """The commands that measure again what the prediction got wrong.
+
+    A path that is not known is left to the user: the commands may overwrite a disk.
+    """
+    disks = grouped((each.disk, each) for each in failing if each.cause == "disk" and each.load)
+    for disk, cells in disks.items():
+        yield Paragraph(f"Calibrate {disk or 'the disk'} with the loads in which the prediction fails:")
+        yield from _calibrated(cells, shlex.quote(paths.get(disk, "DISK")), files.get(disk))
     if any(each.cause == "processor" for each in failing):
         yield Paragraph("Measure the processor again, while the machine does nothing else:")
         yield Code("sudo strata lab price --output this-machine.toml", "sh")
@@ -148,3 +144,24 @@ def _again(failing: list[Confirmed], disk: str, file: str) -> Iterator[Block]:
         yield Paragraph(
             "Where requests differ, give the study this machine's `kernel` and `memory` if you can."
         )
+
+
+def _calibrated(cells: Sequence[Confirmed], path: str, file: str | None) -> Iterator[Block]:
+    """A disk's calibration with more loads; beside its device file are the measurements of the first."""
+    disk = cells[0].disk or "disk"
+    if file is None:
+        file = f"my-{disk}.toml"
+        yield Code(f"sudo strata calibrate {path} --output {file}", "sh")
+    table = shlex.quote(str(Path(file).with_suffix(".csv")))
+    loads = {" ".join(f"--{key}={value}" for key, value in each.load.items()): each for each in cells}
+    for number, (options, each) in enumerate(loads.items(), start=1):
+        output = f"{each.stack}-{each.workload}-{disk}-{number}.json"
+        guard = "" if each.load["rw"] == "randwrite" else " --readonly"
+        yield Code(
+            f"sudo fio --name=again --filename={path} --direct=1 --ioengine=libaio {options}{guard} "
+            f"--time_based --runtime=30 --output-format=json --output={output}\n"
+            f"strata calibrate --fio {table} --fio {output} --output {shlex.quote(file)}",
+            "sh",
+        )
+    if any(each.load["rw"] == "randwrite" for each in cells):
+        yield Paragraph(f"fio overwrites the content of {cells[0].disk or 'the disk'}.", "warning")

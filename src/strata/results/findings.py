@@ -289,7 +289,8 @@ class Confirmed(Frozen):
         times_ns: The measured window, predicted and measured.
         shares_ns: The difference of the two times by ``disk``, ``processor`` and ``counts``.
         counts: Requests, bytes and flushes, predicted and measured.
-        load: What the disk that was busiest had to do, as an option of fio each.
+        disk: The one that was busiest; empty: none had a request.
+        load: What it had to do, as an option of fio each.
     """
 
     stack: str
@@ -306,6 +307,7 @@ class Confirmed(Frozen):
     times_ns: tuple[float, float]
     shares_ns: dict[str, float]
     counts: dict[str, tuple[float, float]]
+    disk: str = ""
     load: dict[str, str | int] = Field(default={})
 
     @property

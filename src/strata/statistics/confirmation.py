@@ -9,6 +9,7 @@ doing); other costs of a request (``disk``); and the rest (``processor``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -46,19 +47,18 @@ class _Side:
         return self.disk_ns / requests if requests else 0.0
 
 
-def busiest(record: ResultRecord) -> tuple[float, Mapping[str, int]]:
-    """The time in which the busiest disk had a request, and its account.
+def busy_ns(record: ResultRecord) -> dict[str, int]:
+    """The time in which each disk had a request.
 
     The block layer counts whole ticks in which a request was short; the time is at most the sum of the
     latencies.
     """
 
-    def busy_ns(account: Mapping[str, int]) -> int:
+    def of(account: Mapping[str, int]) -> int:
         limit_ns = sum(account.get(key, 0) for key in _WAITED.values()) if record.time_domain == "wall" else 0
         return min(account.get("busy_ns", 0), limit_ns or account.get("busy_ns", 0))
 
-    account = max(record.disks.values(), key=busy_ns, default={})
-    return busy_ns(account), account
+    return {disk: of(account) for disk, account in record.disks.items()}
 
 
 def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) -> Confirmed | None:
@@ -73,6 +73,7 @@ def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) ->
         return None
     interval = found.ratio.interval
     first, second = map(_side, sides)
+    disk = _busiest(sides[1])
     levels = [each or 0.0 for each in shared_levels(lower, upper)]
     return Confirmed(
         stack=cell.stack,
@@ -89,7 +90,8 @@ def confirmed(predicted: StudyResults, measured: StudyResults, cell: CellKey) ->
         times_ns=(first.time_ns, second.time_ns),
         shares_ns=_shares(first, second),
         counts={key: (first.counts[key], second.counts[key]) for key in _COUNTS},
-        load=_load(sides[1]),
+        disk=disk,
+        load=_load(sides[1], disk),
     )
 
 
@@ -117,7 +119,7 @@ def _side(records: Sequence[ResultRecord]) -> _Side:
 
     return _Side(
         mean(_window_ns(each) for each in records),
-        mean(min(busiest(each)[0], _window_ns(each)) for each in records),
+        mean(min(max(busy_ns(each).values(), default=0), _window_ns(each)) for each in records),
         {key: total(key) for key in _COUNTS},
         {kind: total(key) if records[0].time_domain == "wall" else 0.0 for kind, key in _WAITED.items()},
     )
@@ -136,16 +138,27 @@ def _shares(first: _Side, second: _Side) -> dict[str, float]:
     return {"disk": disk_ns - counts_ns, "processor": rest_ns, "counts": counts_ns}
 
 
-def _load(records: Sequence[ResultRecord]) -> dict[str, str | int]:
-    """The busiest disk's requests as one job of fio: direction, size, number at a time, flushes."""
-    busy, accounts = zip(*map(busiest, records), strict=True)
+def _busiest(records: Sequence[ResultRecord]) -> str:
+    """The disk that had requests for the longest, over all seeds; empty: none had one."""
+    total_ns: Counter[str] = Counter()
+    for each in records:
+        total_ns.update(busy_ns(each))
+    return max(+total_ns, key=lambda disk: total_ns[disk], default="")
+
+
+def _load(records: Sequence[ResultRecord], disk: str) -> dict[str, str | int]:
+    """A disk's requests as one job of fio: direction, size, number at a time, flushes."""
+    accounts = [each.disks.get(disk, {}) for each in records]
     total = {key: sum(account.get(key, 0) for account in accounts) for key in (*_COUNTS, *_WAITED.values())}
     name = max("read", "write", key=lambda each: (total[f"{each}_ns"], total[f"{each}s"]))
     requests = total[f"{name}s"]
     if not requests:
         return {}
     block = 1 << max(12, round(total[f"{name}_bytes"] / requests).bit_length() - 1)
-    depth = round(sum(total[key] for key in _WAITED.values()) / (sum(busy) or 1))
+    depth = round(
+        sum(total[key] for key in _WAITED.values())
+        / (sum(busy_ns(each).get(disk, 0) for each in records) or 1)
+    )
     flushes = {"fsync": max(1, round(requests / total["flushes"]))} if total["flushes"] else {}
     more = flushes if name == "write" else {}
     return {"rw": f"rand{name}", "bs": f"{block >> 10}k", "iodepth": max(1, depth), **more}

@@ -60,7 +60,8 @@ async def _run_whole(
     while process.stderr is not None and (line := await process.stderr.readline()):
         last.append(line.decode(errors="replace").rstrip())
         dask_worker.log_event(run, f"{this_machine().host}: {last[-1]}")
-    code = await process.wait()
+    ended = await process.wait()
+    code = ended if ended >= 0 else 128 - ended  # a signal's, as a shell says it
     files = [path for path in (place / "results").rglob("*") if path.is_file()]
     content = {path.relative_to(place / "results").as_posix(): path.read_bytes() for path in files}
     return MachineRun(code, "\n".join(last) if code else "", content)

@@ -50,7 +50,8 @@ class Confirm:
         ]
         empty = {cell: results.lacking(*cell) for cell in self.cells.keys}
         note = "; ".join(f"{cell}: {why}" for cell, why in empty.items() if why)
-        return variation.tried("ranked", note, compared=pairs, seeds=len(self.cells.seeds))
+        has_any = any(results.cells[cell].records for cell in self.cells.keys)
+        return variation.tried("ranked" if has_any else "", note, compared=pairs, seeds=len(self.cells.seeds))
 
     def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
         """Without changes the results are the prediction, whatever lab they are of."""
