@@ -15,7 +15,7 @@ from strata.experiment.experiment import Experiment
 from strata.experiment.quantities import with_values
 from strata.experiment.strategies.anchor import Anchor, drawn_beds
 from strata.reading.claims import Claim, Expectation, UnknownPart
-from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried, findings_of
+from strata.results.findings import DROPPED, KEPT, UNTRIED, Compared, Finding, Tried, findings_of
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.statistics.anchored import anchored
@@ -213,6 +213,20 @@ def test_a_claim_is_open_where_beds_disagree_and_says_on_what_it_turns() -> None
 
     assert verdict == "open"
     assert "it turns on settle (1.0: reversed, 2.0: reversed, 3.0: reproduced, 4.0: reproduced)" in why
+
+
+def test_the_judging_of_a_kept_bed_is_no_bed_that_was_not_drawn() -> None:
+    kept, dropped = (bed(verdict, 1, 1).model_copy(update={"name": verdict}) for verdict in (KEPT, DROPPED))
+    beds = (kept, dropped, Tried(name="c", note=UNTRIED), Tried(name="d", note="no such part"))
+    for judging, said in (
+        (Tried(name=kept.name, note=UNTRIED), "none was judged yet"),
+        (kept.model_copy(update={"verdict": "undecided"}), "none decides"),
+    ):
+        found = anchored(Finding(kind="anchor", subject="it", tried=(*beds, judging)))
+        assert found == (
+            "undecided",
+            f"1 of 2 test beds meet the published level (1 not drawn, 1 refused), and {said}",
+        )
 
 
 def test_a_bed_on_which_nothing_was_done_is_the_farthest() -> None:

@@ -31,6 +31,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.units import parse_duration
 
+ROOT = Path(__file__).parents[2]
 HOME = ("new", "study", "home", "--use", "home-server")
 
 
@@ -68,7 +69,11 @@ def test_a_volume_whose_rate_follows_from_its_size_keeps_its_size() -> None:
         assert (used.capacity_bytes >> 30, used.device.number("operation_rate")) == gib_and_iops
 
 
-def test_answers_that_make_no_study_are_refused_by_their_options_and_leave_no_file(folder: Path) -> None:
+def test_answers_that_make_no_study_are_refused_by_their_options_and_leave_no_file(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = tmp_path_factory.mktemp("disks") / "tiny.toml"
+    model.write_text((ROOT / "devices/wd-re4-500gb.toml").read_text().replace("500107862016", "2147483648"))
     for words, causes in (
         (
             "--use database-nvme --disk samsung-870-evo-1tb --data 1TiB",
@@ -76,6 +81,11 @@ def test_answers_that_make_no_study_are_refused_by_their_options_and_leave_no_fi
         ),
         ("--use four-guests --data 4TiB", ["--data: 4 TiB do not fit", "with 2 copies of everything"]),
         ("--use home-server --memory 64MiB", ["--memory: 64MiB is too little", "at least 512MiB"]),
+        # That the parts of four guests are too small is known to the study alone.
+        (
+            f"--use four-guests --disk {model} --data 1GiB --memory 512MiB",
+            ["the study that these answers make: 1 mistake", "--data: tables and logs of 1279MiB do not fit"],
+        ),
         ("--use database-nvme --must disk-loss", ["no stack on one disk survives the loss of any disk"]),
         ("--use home-server --price 180", ["a price has a currency"]),
         ("--use home-server --price 180EUR --price 60EUR --price 1EUR", ["3 prices for 2 disks"]),

@@ -91,6 +91,16 @@ def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None
     assert "xfs.oltp: not run yet" in claims
 
 
+def test_a_value_of_what_was_not_run_has_its_declared_unit(folder: Path) -> None:
+    file = folder / "my.claims.toml"
+    expected = 'metric = "transactions_per_s", stack = "xfs", against = "*", ratio = [0.3, 0.34]'
+    value = 'metric = "latency_ns_max", stack = "xfs", value = [10e9, inf]'
+    file.write_text(CLAIMS.replace(expected, value))
+    forget(folder / "results", *hashes(folder / "results"))
+
+    assert "| 10.0 s at least (latency, maximum, oltp) |" in page(folder)
+
+
 def test_a_page_does_not_hide_a_verdict_that_fails_the_command(folder: Path) -> None:
     file = folder / "my.claims.toml"
     file.write_text(CLAIMS.replace("[1.9, 2.1]", "[0.4, 0.6]"))

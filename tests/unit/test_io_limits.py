@@ -51,6 +51,17 @@ def test_every_disk_limits_the_group_before_anything_runs_in_it(tmp_path: Path) 
         assert {"cgroup:io", "io:latency", "io:weight"} <= {*plan.prerequisites.features}
 
 
+def test_a_disk_with_bfq_is_not_weighed_by_its_cost_too(tmp_path: Path) -> None:
+    text = text_of("guest", fio("load"))
+    text = text.replace("[devices.disk1]", '[devices.disk1]\nqueue = { scheduler = "bfq" }')
+    for limits, numbers in ((LIMITS, 2), ("{ weight = 200 }", 1)):
+        plan = compile_trial(read(tmp_path, text.replace(LIMITS, limits)), "guest", "load", 1)
+        names = [step.id for step in plan.steps]
+        assert [name for name in names if "io-cost" in name] == ["guest-io-cost-disk0"]
+        assert sum(name.startswith("guest-number-") for name in names) == numbers
+        assert "guest-io-bfq" in names
+
+
 def test_processor_time_is_limited_by_its_own_controller(tmp_path: Path) -> None:
     text = text_of("guest", fio("load")).replace(f"io = {LIMITS}", "cpus = 2")
     plan = compile_trial(read(tmp_path, text), "guest", "load", 1)
@@ -65,5 +76,7 @@ def test_processor_time_is_limited_by_its_own_controller(tmp_path: Path) -> None
 def test_limits_without_effect_are_refused(tmp_path: Path) -> None:
     assert [*mistakes(tmp_path, text_of("guest", fio("load")).replace(LIMITS, "{}"))]
     assert [*mistakes(tmp_path, text_of("guest", fio("load")).replace("300", "0"))]
+    beyond = text_of("guest", fio("load")).replace("weight = 200", "weight = 1001")
+    assert [*mistakes(tmp_path, beyond)], "bfq has no such weight"
     inside = read(tmp_path, text_of("guest", tenant("{ read_iops = 5 }")))
     assert "guest" in str(skipped(inside))

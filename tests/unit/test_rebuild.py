@@ -53,8 +53,7 @@ def given(folder: Path, text: str = DISKS + STACKS) -> Study:
 
 def took_ns(strategy: Rebuild, stack: str, seed: int, size_bytes: int, slowness: float) -> float:
     device = [*strategy.study.drawn_devices(stack, seed).values()][-1]
-    share = 1.0 if stack == "md" else strategy.fill
-    return _START_NS + slowness * share * transfer_ns(device, size_bytes)
+    return _START_NS + slowness * transfer_ns(device, size_bytes)
 
 
 def planted(strategy: Rebuild, slowness: float, seeks_per_gib: float = 0.0) -> Finding:
@@ -140,6 +139,11 @@ def test_the_whole_is_shown_beside_the_estimate_and_what_was_not_rebuilt_is_name
     assert [row[:2] for row in table.rows][:2] == [("md", "idle"), ("md", "loaded")]
 
 
+def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
+    found = planted(RebuildAsked(seeds=2).strategy(given(tmp_path)), 1.0, seeks_per_gib=200.0)
+    assert {(each.low, each.high) for each in estimate(found).compared} == {(None, None)}
+
+
 def test_a_shingled_disk_whose_media_cache_is_not_filled_is_named(tmp_path: Path) -> None:
     study = given(tmp_path, (DISKS + STACKS).replace("generic-nearline-hdd-4tb", "generic-smr-hdd"))
     assert (
@@ -151,7 +155,9 @@ def test_a_shingled_disk_whose_media_cache_is_not_filled_is_named(tmp_path: Path
 def test_every_stack_with_a_mirror_is_aged_loses_a_disk_and_is_rebuilt(tmp_path: Path) -> None:
     strategy = ASKED.strategy(given(tmp_path))
     assert [*strategy.study.stacks] == ["md", "btrfs", "zfs"]
-    larger = ASKED.study(strategy.study, {CAPACITY: 4 * GIB})
+    assert strategy.study == ASKED.study(strategy.chosen), "a variation changes what the user has"
+    larger = ASKED.study(strategy.chosen, {CAPACITY: 4 * GIB})
+    assert larger.name == strategy.study.name
     assert {each.capacity_bytes for each in larger.devices.values()} == {4 * GIB}
     for study in (strategy.study, larger):
         assert not skipped(study)
@@ -163,7 +169,10 @@ def test_every_stack_with_a_mirror_is_aged_loses_a_disk_and_is_rebuilt(tmp_path:
 def test_what_cannot_be_rebuilt_or_told_is_refused(tmp_path: Path) -> None:
     study = given(tmp_path)
     for asked, cause in (
-        (RebuildAsked(stacks=("alone", "md")), '"alone" has no stack that survives a lost disk'),
+        (RebuildAsked(stacks=("alone", "md")), '"alone" does not survive a lost disk'),
+        (RebuildAsked(stacks=("mdd", "md")), 'there is no stack "mdd"'),
+        (RebuildAsked(fill=0.99), "99 % is no share"),
+        (RebuildAsked(fill=0.0), "0 % is no share"),
         (RebuildAsked(full_bytes=4 * GIB), "no part to tell 4 GiB by"),
     ):
         with pytest.raises(StudyError, match=cause):

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from strata.diagnostics.names import require_known
 from strata.errors import StudyError
 from strata.experiment.strategies.rebuild import CAPACITY, Rebuild
-from strata.model.design import Age
+from strata.model.design import FILL_MAX, FILL_MIN, Age
 from strata.model.stack import Stack
 from strata.model.study import Study, StudyDevice
 from strata.plan.aspects.interventions import lost_disk
 from strata.plan.catalogue import catalogue
 from strata.rules.redundancy import losses_survived
-from strata.units import GIB, MIB, NS_PER_S, describe_size, format_size
+from strata.units import GIB, MIB, NS_PER_S, describe_size, format_share, format_size
 from strata.words import listed
 
 _SPARE: Final = "spare-disk"
@@ -49,6 +50,9 @@ class RebuildAsked:
 
     def strategy(self, study: Study) -> Rebuild:
         """Raises StudyError where nothing can be rebuilt, or the disks are too small to take a part of."""
+        if not FILL_MIN <= self.fill <= FILL_MAX:
+            cause = f"{format_share(self.fill)} is no share that ageing can fill"
+            raise StudyError(cause, place="--fill", remedy="from 1 % to 95 %")
         names = self._chosen(study)
         members = {disk for name in names for disk in study.stacks[name].devices}
         smallest_bytes = min(study.devices[disk].device.capacity_bytes for disk in members)
@@ -58,18 +62,17 @@ class RebuildAsked:
             remedy = f"from {describe_size(_PART_BYTES_MIN)} to a fourth of the disk"
             raise StudyError(cause, place="--part", remedy=remedy)
         part = replace(study, stacks={name: study.stacks[name] for name in names})
-        return Rebuild(self.study(part), self.part_bytes, full_bytes, self.fill, self.whole)
+        return Rebuild(part, self.study(part), self.part_bytes, full_bytes, self.fill, self.whole)
 
     def _chosen(self, study: Study) -> Sequence[str]:
         capacities = study.capacities_bytes
         survive = [name for name, each in study.stacks.items() if losses_survived(each, capacities)]
-        names = self.stacks or survive
-        if not {*names} <= {*survive} or not names:
-            lacking = listed([f'"{name}"' for name in names if name not in survive]) or "the study"
+        require_known("stack", self.stacks, study.stacks, "--stack")
+        names = self.stacks or survive or [*study.stacks]
+        if lost := [f'"{name}"' for name in names if name not in survive]:
+            cause = f"{listed(lost)} {'does' if len(lost) == 1 else 'do'} not survive a lost disk"
             remedy = f"name some of {listed(survive)}" if survive else "give a stack a mirror, or parity"
-            raise StudyError(
-                f"{lacking} has no stack that survives a lost disk", place="--stack", remedy=remedy
-            )
+            raise StudyError(cause, place="--stack", remedy=remedy)
         return names
 
     def study(self, study: Study, changes: Mapping[str, Any] | None = None) -> Study:

@@ -26,7 +26,9 @@ def rebuild(  # noqa: PLR0917  typer makes options of them
     stack: OnlyStacks = None,
     fill: Annotated[str, option("The share of the filesystem that files take.", "PERCENT")] = "60%",
     overwrites: Annotated[float, option("How often they were replaced.", "N", min=0, max=100)] = 1,
-    rate: Annotated[int, option("Requests per second of the load beside it.", "N", min=1)] = 20,
+    rate: Annotated[
+        int, option("Requests per second of the load beside it.", "N", min=1, max=1_000_000)
+    ] = 20,
     size: Annotated[str | None, option("Of each disk. Default: all of the smallest.", "SIZE")] = None,
     part: Annotated[str, option("The part that is rebuilt, and twice as much.", "SIZE")] = "2GiB",
     seeds: Annotated[int, option("Seeds, and so plausible drives.", "N", min=1, max=100)] = 3,
@@ -63,7 +65,7 @@ def rebuild(  # noqa: PLR0917  typer makes options of them
     read = load_study(study, catalogue())
     strategy = asked.strategy(read)
     folder = ResultsFolder(RESULTS / strategy.study.name)
-    source = partial(asked.study, strategy.study)
+    source = partial(asked.study, strategy.chosen)
     experiment = experiment_on(folder, source, seconds_of(budget, "--budget"), jobs, listener())
     found = experiment.answer(strategy)
     if as_json:

@@ -90,11 +90,12 @@ Precision = Annotated[
         '"1.5%" is usual: the interval of a ratio then reaches 1.5 % to either side',
     ),
 ]
-_FILL_MAX: Final = 0.95
+FILL_MIN: Final = 0.01
+FILL_MAX: Final = 0.95
 _Fill = Annotated[
     Share,
     checked(
-        lambda share: 0.01 <= share <= _FILL_MAX,
+        lambda share: FILL_MIN <= share <= FILL_MAX,
         "ageing fills from 1 % to 95 % of a filesystem",
         "leave room for the workload and for metadata",
     ),
@@ -142,7 +143,7 @@ class Age(BaseModel):
                 remedy="lower file_size, or raise fill or the `capacity` of the devices",
                 key="file_size" if "file_bytes" in self.model_fields_set else None,
             )
-        elif self.kept_bytes(capacity_bytes) > _FILL_MAX * capacity_bytes:
+        elif self.kept_bytes(capacity_bytes) > FILL_MAX * capacity_bytes:
             kept = format_size(self.kept_bytes(capacity_bytes))
             yield Diagnostic(
                 f"its snapshots keep what is replaced, {kept} together, and {stack} holds "

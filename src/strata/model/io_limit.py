@@ -18,7 +18,7 @@ Throughput = Annotated[Rate, Field(ge=4096)]
 
 # Of the root group alone: in the sandbox of a host there is none.
 _COST: Final = "/sys/fs/cgroup/io.cost.qos"
-_BFQ_WEIGHT_MAX: Final = 1000
+_WEIGHT_MAX: Final = 1000  # of bfq; io.weight takes ten times as much
 
 
 class IoLimits(BaseModel):
@@ -37,10 +37,10 @@ class IoLimits(BaseModel):
     latency_ns: Annotated[Duration, Field(ge=1000)] | None = Field(None, alias="latency", examples=["20ms"])
     """io.latency: groups with a higher target are slowed down while this one's requests take longer;
     default: none"""
-    weight: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(None, examples=[200])
-    """Its share beside other groups, by bfq where that is the scheduler (io.bfq.weight), or by a model of the
-    disk's cost (io.weight), which the lab switches on; a host's administrator does (io.cost.qos); default:
-    100"""
+    weight: Annotated[StrictInt, Field(ge=1, le=_WEIGHT_MAX)] | None = Field(None, examples=[200])
+    """Its share beside other groups: of a disk whose `queue` states bfq by that (io.bfq.weight), of others by
+    a model of the disk's cost (io.weight), which the lab switches on; on a host the administrator does
+    (io.cost.qos); default: 100"""
 
     @model_validator(mode="after")
     def _some(self) -> IoLimits:
@@ -65,10 +65,13 @@ class IoLimits(BaseModel):
         most = " ".join(f"{name}={value}" for name, value in texts.items() if value is not None)
         target = None if self.latency_ns is None else f"target={self.latency_ns // 1000}"
         found = []
-        for disk in context.disks if most or target or self.weight else ():
+        for disk in context.disks:
+            is_by_cost = self.weight is not None and disk not in context.bfq
+            if not (most or target or is_by_cost):
+                continue
             number = f"{context.name}-{disk}-number"
             found.append(context.step(f"number-{disk}", *find_number(disk), binds=number))
-            if self.weight is not None:
+            if is_by_cost:
                 title, line = f"Weigh requests to {disk} by their cost", f"${{{number}}} enable=1 ctrl=auto\n"
                 found.append(
                     context.step(f"io-cost-{disk}", title, "tee", _COST, stdin=line, expect_exit=(0, 1))
@@ -80,10 +83,10 @@ class IoLimits(BaseModel):
                         context.step(f"io-{file}-{disk}", title, "tee", f"{group}/io.{file}", stdin=line)
                     )
         if self.weight is not None:
-            title, bfq = f"Weigh the requests of {whose}", f"{min(self.weight, _BFQ_WEIGHT_MAX)}\n"
+            title, bfq = f"Weigh the requests of {whose}", f"{self.weight}\n"
             line, file = f"default {self.weight}\n", f"{group}/io.bfq.weight"
             found.append(context.step("io-weight", title, "tee", f"{group}/io.weight", stdin=line))
-            # The file is there if a disk has bfq.
+            # The file is there if a disk has bfq, as it may on a host without being stated.
             found.append(
                 context.step("io-bfq", f"{title} by bfq", "tee", file, stdin=bfq, expect_exit=(0, 1))
             )

@@ -132,6 +132,7 @@ class LayerContext:
         capacities: The capacities of all of the study's devices in bytes, by name.
         inputs: The names of the files that the steps above read (`Workload.inputs`).
         disks: The names of all disks of the stack.
+        bfq: The names of the study's disks whose scheduler is bfq.
     """
 
     name: str  # in its stack
@@ -149,6 +150,7 @@ class LayerContext:
     machine: str | None = None
     inputs: tuple[str, ...] = ()
     disks: tuple[str, ...] = ()
+    bfq: tuple[str, ...] = ()
 
     @property
     def of_tenant(self) -> LayerContext:

@@ -200,7 +200,14 @@ def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
 
 
 def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
-    return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
+    contexts = _on_queues(study, stack.contexts(study.capacities_bytes, seed))
+    return list(zip(stack.layers, contexts, strict=True))
+
+
+def _on_queues(study: Study, contexts: Iterable[LayerContext]) -> list[LayerContext]:
+    """The contexts, in which the disks with bfq are named."""
+    bfq = tuple(name for name, each in study.devices.items() if each.queue.scheduler == "bfq")
+    return [replace(each, bfq=bfq) for each in contexts]
 
 
 def placements_of(study: Study, key: TrialKey) -> tuple[list[LayerPlace], list[Placement]]:
@@ -222,7 +229,7 @@ def placements_of(study: Study, key: TrialKey) -> tuple[list[LayerPlace], list[P
             for place in _places(study, part, seed, load)[0][bases[part.own] :]
         ]
         return [*below, *others], [replace(alone, shared=bases[here.own])]
-    contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
+    contexts = _on_queues(study, stack.common_contexts(study.capacities_bytes, seed, tuple(tenants)))
     placed = _with_inputs(zip(stack.common, contexts, strict=True), load)
     shared, base = stand(placed, stack.layer_names)
     return shared, [_of_tenant(study, key, *tenant, (shared, base)) for tenant in tenants.items()]
@@ -247,7 +254,7 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
-    limits, limited = _limits("load", key.seed, GroupLimits(memory_bytes), stack)
+    limits, limited = _limits(study, "load", key.seed, GroupLimits(memory_bytes), stack)
     return Placement(
         seed=key.seed,
         load=load,
@@ -264,11 +271,14 @@ def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placeme
     )
 
 
-def _limits(name: str, seed: int, limits: GroupLimits, stack: Stack) -> tuple[list[Step], str | None]:
+def _limits(
+    study: Study, name: str, seed: int, limits: GroupLimits, stack: Stack
+) -> tuple[list[Step], str | None]:
     """The steps that limit a load, and its control group: none of them in a guest."""
     if limits == NO_LIMITS or is_limited(stack.layers):
         return [], None
-    context = LayerContext(name, seed, lower=(), provided=Provided("block", ()), disks=stack.all_devices)
+    alone = LayerContext(name, seed, lower=(), provided=Provided("block", ()), disks=stack.all_devices)
+    [context] = _on_queues(study, [alone])
     return limit_memory(context, limits, name), control_group(context)
 
 
@@ -283,13 +293,13 @@ def _of_tenant(
     share = layer.share(context)
     assert share is not None  # `unmet_tenancy` has looked
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
-    contexts = stack.tenant_contexts(seed, name, share)
+    contexts = _on_queues(study, stack.tenant_contexts(seed, name, share))
     own = _with_inputs(zip(each, contexts, strict=True), tenant.load, tenant.before)
     site = base.above(layer, context)
     layers, site = stand(own, stack.layer_names[len(stack.common) :], name, site)
     target, kind = _top(own, (share.path, layer.provides))
     limits = GroupLimits(memory_bytes, tenant.io, tenant.cpus)
-    limiting, limited = _limits(name, seed, limits, replace(stack, layers=(layer, *each)))
+    limiting, limited = _limits(study, name, seed, limits, replace(stack, layers=(layer, *each)))
     return Placement(
         seed=seed,
         load=tenant.load,

@@ -337,10 +337,12 @@ class Yield(NamedTuple):
 
     Attributes:
         units: Of the metrics found, by name.
+        of_kind: What its kind declares, for the units of what was not run.
     """
 
     units: Mapping[str, str] = {}
     specs: Sequence[MetricSpec] = ()
+    of_kind: Sequence[MetricSpec] = ()
 
     def has(self, metric: str) -> bool:
         known = bool(self.units or self.specs)
@@ -348,7 +350,7 @@ class Yield(NamedTuple):
 
     def unit(self, metric: str) -> str | None:
         """A metric's unit; None if it is not known."""
-        declared = (each.unit for each in self.specs if each.is_called(metric))
+        declared = (each.unit for each in (*self.specs, *self.of_kind) if each.is_called(metric))
         return self.units.get(metric) or next(declared, None) or None
 
 

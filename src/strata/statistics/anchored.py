@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from strata.reading.claims import over_range
-from strata.results.findings import DROPPED, KEPT, Compared, Finding, Tried
+from strata.results.findings import DROPPED, KEPT, UNTRIED, Compared, Finding, Tried
 from strata.statistics.claims import Verdict
 from strata.units import format_value, ratio_digits, times
 from strata.words import counted
@@ -25,20 +25,27 @@ class AnchoredVerdict(NamedTuple):
 def anchored(found: Finding) -> AnchoredVerdict:
     """The verdict that all kept test beds share; ``open`` where they disagree."""
     drawn = [bed for bed in found.tried if bed.verdict in {KEPT, DROPPED}]
-    kept = sum(bed.verdict == KEPT for bed in drawn)
-    rest = sum(not bed.verdict for bed in found.tried)
-    met = f"{kept} of {counted(len(drawn), 'test bed')} meet the published level"
-    met += f" ({rest} not tried or refused)" if rest else ""
+    kept = [bed.name for bed in drawn if bed.verdict == KEPT]
+    met = f"{len(kept)} of {counted(len(drawn), 'test bed')} meet the published level"
+    met += _lacking(found.tried, kept)
     if not kept:
         return AnchoredVerdict("in another regime", f"{met}{_missing(drawn)}")
     judged = [bed for bed in found.tried if bed.verdict in _DECIDED]
     if not judged:
-        return AnchoredVerdict("undecided", f"{met}, and none decides")
+        is_judged = any(bed.verdict not in {KEPT, DROPPED, ""} for bed in found.tried)
+        return AnchoredVerdict("undecided", f"{met}, and none {'decides' if is_judged else 'was judged yet'}")
     said = f"{met}; {_spread(judged)} on {len(judged)} of them"
     verdicts = [each for each in _DECIDED if any(bed.verdict == each for bed in judged)]
     if len(verdicts) == 1:
         return AnchoredVerdict(verdicts[0], said)
     return AnchoredVerdict("open", f"{said}: {_turning(judged)}")
+
+
+def _lacking(tried: Sequence[Tried], kept: Sequence[str]) -> str:
+    """The beds that were not drawn or refused; a kept bed's second entry is its judging, and no bed."""
+    rest = Counter(bed.note == UNTRIED for bed in tried if not bed.verdict and bed.name not in kept)
+    said = [f"{rest[key]} {what}" for key, what in ((True, "not drawn"), (False, "refused")) if rest[key]]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _spread(judged: Sequence[Tried]) -> str:

@@ -122,7 +122,8 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
     for name in results.workloads:
         kind = kinds.get(results.snapshot.workloads[name].workload)
         units = {each.name: each.unit for each in results.kinds(name)}
-        found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
+        of_kind = (*kind.metric_specs, *COMMON) if kind else ()
+        found[name] = Yield(units, of_kind if units else (), of_kind)
     snapshot, scale = results.snapshot, results.snapshot.scale
     if scale == 1:
         return ClaimSubject(results.stacks, found, snapshot.skipped)

@@ -42,6 +42,7 @@ class Rebuild:
     """The time from the loss of a disk to the end of the rebuild, on some stacks and under some loads.
 
     Attributes:
+        chosen: The study as it is, with the stacks that are rebuilt.
         study: With the smaller part of each disk.
         part_bytes: That part; ``full_bytes`` is the whole.
         fill: The share of it that files take.
@@ -49,6 +50,7 @@ class Rebuild:
         found: By variation and cell, the time in ns and the seeks of each seed.
     """
 
+    chosen: Study
     study: Study
     part_bytes: int
     full_bytes: int
@@ -118,8 +120,7 @@ class Rebuild:
             device = [*self.study.drawn_devices(key.stack, seed).values()][-1]
             (small_ns, small_seeks), (large_ns, large_seeks) = first[seed], second[seed]
             growth_ns, rest_ns = (
-                share * (transfer_ns(device, to) - transfer_ns(device, of))
-                for of, to in ((one, two), (two, full))
+                transfer_ns(device, to) - transfer_ns(device, of) for of, to in ((one, two), (two, full))
             )
             levels.append(large_ns + (large_ns - small_ns) / growth_ns * rest_ns)
             rim_ns = transfer_ns(device, round(full * share)) - transfer_ns(device, round(two * share))
@@ -130,7 +131,9 @@ class Rebuild:
         if not levels or min(levels) <= 0:
             return None
         found = _compared(key, levels)
-        low, high = (end or found.level or 0.0 for end in (found.low, found.high))
+        if found.low is None or found.high is None:
+            return found
+        low, high = found.low, found.high
         return found.model_copy(
             update={"low": low * float(np.mean(least)), "high": high * float(np.mean(further))}
         )
