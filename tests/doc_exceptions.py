@@ -36,6 +36,7 @@ NOT_RUN: Final = {
     "sudo apt-get": "changes the machine",
     "pipx": "installs from an index: tests/lab/test_installed.py installs the wheels",
     "podman": "needs a container engine and minutes",
+    "mkdir": "makes the folder that a container writes to",
     "strata lab remove": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "sudo strata record --pid": "attaches to a server: tests/unit/test_record.py",
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
