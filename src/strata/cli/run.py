@@ -112,8 +112,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     words = [*consent().words(), *size_words(scale, full=full), *needed]
     place = results or running.RESULTS / read.name
     given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
-    limits = {"stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-    asked = given | limits | {"trial": trial, "store": store, "shard": shard}
+    limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+    asked = given | limits | {"store": store, "shard": shard}
     if runner is RunnerName.HOST and isinstance(jobs, Cluster):
         flags = [f"--{name}" for name, is_asked in (("fresh", fresh), ("build", build)) if is_asked]
         raise typer.Exit(_on_each_machine(read, jobs, place, [*words, *flags], asked, as_json=as_json))
