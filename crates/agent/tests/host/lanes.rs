@@ -332,7 +332,7 @@ fn windows_end_together_as_soon_as_each_of_them_is_known() {
         step(
             "alone",
             tells,
-            json!({"phase": "measure", "until": {"of": "alone", "share": 0.01, "after_ns": 0}}),
+            json!({"phase": "measure", "until": {"of": "alone", "share": 0.01, "after_ns": 300 * NS_PER_S}}),
         ),
     ])
     .run();
