@@ -98,6 +98,7 @@ fn a_signal_to_the_agent_ends_the_plan_in_order() {
     let Some(trial) = trial(vec![step("sleep", "sleep 300", json!({"undo": undo}))]) else { return };
     let running = trial.start();
     await_that("it sleeps", || sleeper(&trial).is_some());
+    await_that("its warden listens", || running.takes(Signal::SIGTERM));
 
     running.signal(Signal::SIGTERM);
     let recorded = running.finish();

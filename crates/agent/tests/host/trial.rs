@@ -117,6 +117,13 @@ impl Running<'_> {
         await_that(&format!("{name} appears"), || self.trial.path(name).exists());
     }
 
+    /// Whether the agent takes the signal itself by now, instead of being ended by it.
+    pub fn takes(&self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or("0");
+        u64::from_str_radix(blocked.trim(), 16).unwrap_or(0) >> (signal as i32 - 1) & 1 == 1
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
