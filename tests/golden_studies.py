@@ -196,6 +196,8 @@ _LAYERS: Final = {
         1,
         '{ layer = "vm", memory = "128MiB", cache = "writethrough", aio = "io_uring" }, { layer = "xfs" }',
     ),
+    "layer-md-read-ahead": (2, '{ layer = "md", level = 0, read_ahead_kb = 4096 }, { layer = "ext4" }'),
+    "layer-lvm-read-ahead": (1, '{ layer = "lvm", read_ahead_kb = 4096 }, { layer = "ext4" }'),
 }
 _WORKLOADS: Final = {
     "workload-fio": 'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "5s"\nduration = "10s"',

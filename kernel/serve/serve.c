@@ -82,7 +82,7 @@ static void answer(const struct server *server, struct request *request)
 	free(request);
 }
 
-/* The answer to the message, with room for so many bytes of data. NULL: without memory there is none. */
+/* The answer to the message, with room for this many bytes of data; NULL without memory. */
 static struct request *answer_to(const struct server *server, size_t bytes)
 {
 	struct request *request = calloc(1, sizeof(*request) + bytes);

@@ -77,3 +77,12 @@ def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for() ->
         ({"checkpoint_timeout": "2min"}, 120),
     ):
         assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}
+
+
+def test_checksums_of_pages_are_of_the_cluster_and_no_option_of_the_server() -> None:
+    for value, is_made in ((True, True), ("on", True), (False, False), ("off", False)):
+        workload = pgbench(settings={"data_checksums": value, "fsync": True})
+        assert ("--data-checksums" in step(workload, "pgbench-cluster").argv) is is_made, value
+        server = " ".join(step(workload, "pgbench-server").argv)
+        assert "data_checksums" not in server
+        assert "fsync=true" in server

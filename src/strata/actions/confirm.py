@@ -128,7 +128,6 @@ def confirm(  # noqa: PLR0917
     study = source(changes=known)
     for text in _unlike(study, this, chosen):
         listener.warn(text)
-    on_disks = _part(source(changes=known, disks=chosen.devices).on_host(), named)
     host = _Host(on_disks, place, runner, listener, this.retries)
     experiment = experiment_on(folder, source, math.inf, jobs, listener)
     found = []
@@ -174,10 +173,10 @@ def _sizes(study: Study, chosen: RealDisks) -> dict[str, str]:
     }
 
 
-def _fitting(source: Callable[[], Study], sizes: Mapping[str, str]) -> Study:
-    """The study on the disks' sizes. Raises StudyError if its stacks or its data do not fit on them."""
+def _fitting(source: Callable[[], Study], sizes: Mapping[str, str]) -> None:
+    """Raises StudyError if the study's stacks or its data do not fit on disks of these sizes."""
     try:
-        return source()
+        source()
     except DiagnosticsError as error:
         if not sizes:
             raise

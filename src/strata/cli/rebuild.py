@@ -51,16 +51,12 @@ def rebuild(  # noqa: PLR0917  typer makes options of them
         strata rebuild home.toml --size 16GiB --whole
     """
     try:
-        share, sizes = (
-            parse_share(fill),
-            [None if each is None else parse_size(each) for each in (part, size)],
-        )
+        share, part_bytes = parse_share(fill), parse_size(part)
+        full_bytes = None if size is None else parse_size(size)
     except ValueError as error:
         raise StudyError(str(error), place="--fill, --part, --size", remedy="write 60%, and 2GiB") from error
-    part_bytes, full_bytes = sizes
-    assert part_bytes is not None
     asked = RebuildAsked(
-        *(tuple(stack or ()), share, overwrites, rate, part_bytes, full_bytes, seeds, whole),
+        tuple(stack or ()), share, overwrites, rate, part_bytes, full_bytes, seeds, whole=whole
     )
     read = load_study(study, catalogue())
     strategy = asked.strategy(read)

@@ -25,12 +25,8 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     """
     span_sectors = disk.sectors if span_bytes is None else span_bytes // SECTOR_BYTES
     sectors = block_bytes / SECTOR_BYTES
-    zones = [
-        (zone, min(zone.sectors, span_sectors - zone.first_sector))
-        for zone in disk.zones
-        if zone.first_sector < span_sectors
-    ]
-    tracks = sum(used / zone.sectors_per_track for zone, used in zones)
+    zones = _spanned(disk, span_sectors)
+    tracks = _tracks(zones)
     # A block of n sectors takes n/s of a turn, and crosses into the next track in about n of s cases.
     mean_inverse_length = tracks / span_sectors
     transfer_ns = sectors * mean_inverse_length * disk.rotation_ns
@@ -39,6 +35,29 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     link_ns = last_bytes * NS_PER_S / disk.link_bytes_per_s if disk.link_bytes_per_s else 0.0
     seek_ns_mean, turn_ns = _seek_ns_mean(disk, zones, tracks), disk.rotation_ns / 2
     return disk.overhead_ns + seek_ns_mean + turn_ns + transfer_ns + crossing_ns + link_ns
+
+
+def transfer_ns(disk: Mechanism, span_bytes: int) -> float:
+    """The time to transfer the first bytes in sequence, each zone at its rate, in nanoseconds."""
+    return _tracks(_spanned(disk, span_bytes // SECTOR_BYTES)) * (disk.rotation_ns + disk.track_skew_ns)
+
+
+def third_stroke_ns(disk: Mechanism, span_bytes: int) -> float:
+    """The seek over a third of the first bytes' tracks: the mean distance of two random places there."""
+    return seek_ns(disk, _tracks(_spanned(disk, span_bytes // SECTOR_BYTES)) / 3)
+
+
+def _spanned(disk: Mechanism, span_sectors: int) -> list[tuple[Zone, int]]:
+    """The zones of the first sectors, and how many of each."""
+    return [
+        (zone, min(zone.sectors, span_sectors - zone.first_sector))
+        for zone in disk.zones
+        if zone.first_sector < span_sectors
+    ]
+
+
+def _tracks(zones: list[tuple[Zone, int]]) -> float:
+    return sum(used / zone.sectors_per_track for zone, used in zones)
 
 
 def seek_ns(disk: Mechanism, distance: float) -> float:

@@ -78,7 +78,7 @@ _OF_PRESETS: Final = ("preset", "options", "file", "warmup_ns", "rate_per_s", "f
 _CLOCKED: Final[Mapping[str, object]] = {
     "thread": 1,
     "clocksource": "clock_gettime",
-    # fio ignores the seed as long as randrepeat is set, which it is by default.
+    # fio ignores the seed while randrepeat is set, and its default sets it.
     "randrepeat": 0,
 }
 _PERCENTILES: Final[Mapping[str, object]] = {"lat_percentiles": 1, "clat_percentiles": 0}

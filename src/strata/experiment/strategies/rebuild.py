@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time to rebuild a lost disk at its full size, from rebuilds of two small parts of it.
 
-Of each disk a part is used, and then twice as much, at the same fill and as long used. The growth of the
-time, over that of the drive's transfers, holds for the rest of the disk, zone by zone; what is left is the
-same for every size. Seeds draw the drives, so that an interval is over plausible ones. It reaches down to
-transfers alone, of data at the outer rim where a layer copies what is used alone; and up where heads seek,
-since they move further on a full disk.
+Of each disk a part is used, and then twice as much, at the same fill and as long used. The time grows with
+that of the drive's transfers, zone by zone; their ratio is taken to hold for the rest of the disk. The
+remaining time is the same for every size. Seeds draw the drives, so that an interval is over plausible ones.
+It reaches down to transfers alone, of data at the outer rim where a layer copies what is used alone; and up
+where heads seek, since they move further on a full disk.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from strata.datasheet import formulas
 from strata.devices.device import Device
-from strata.devices.kinds.mechanism import grid_distance, mechanism
+from strata.devices.kinds.mechanism import mechanism
 from strata.experiment.experiment import Cells
 from strata.model.study import Study
 from strata.model.survival import REBUILT
 from strata.model.trial import CellKey
 from strata.results.findings import Compared, Finding, Tried, Variation
 from strata.results.record import ResultRecord
-from strata.statistics.interval import confidence_of, standard_error, student_quantile
+from strata.statistics.interval import confidence_of, standard_error, student
 from strata.statistics.study import StudyResults
-from strata.units import SECTOR_BYTES, format_share, format_size
+from strata.units import format_share, format_size
 from strata.words import listed
 
 CAPACITY: Final = "capacity"
@@ -147,36 +148,19 @@ def _measured(record: ResultRecord) -> tuple[float, float] | None:
 
 def _compared(key: CellKey, values: Sequence[float]) -> Compared:
     """The geometric mean over seeds, and its interval from three on."""
-    logs = np.log(np.asarray(values))
-    mean, half = float(logs.mean()), math.nan
-    if (count := len(values)) > 2:
-        half = student_quantile(count - 1, confidence_of(count)) * float(standard_error(logs))
-    low, high = (None, None) if math.isnan(half) else (math.exp(mean - half), math.exp(mean + half))
-    of = {"workload": key.workload, "metric": REBUILT, "stack": key.stack, "unit": "ns"}
-    return Compared(level=math.exp(mean), low=low, high=high, **of)
+    logs, count = np.log(np.asarray(values)), len(values)
+    of: dict[str, Any] = {"workload": key.workload, "metric": REBUILT, "stack": key.stack, "unit": "ns"}
+    if count > 2:
+        ends = student(logs.mean(), standard_error(logs), count - 1, confidence_of(count))
+        of |= {name: math.exp(end) for name, end in zip(("low", "high"), ends, strict=True)}
+    return Compared(level=math.exp(logs.mean()), **of)
 
 
 def transfer_ns(device: Device, size_bytes: int) -> float:
     """The time to transfer the first bytes of a drive in sequence; of one without zones, their number."""
-    if device.kind != "rotating":
-        return float(size_bytes)
-    disk = mechanism(device)
-    turn_ns, sectors = disk.rotation_ns + disk.track_skew_ns, size_bytes // SECTOR_BYTES
-    return sum(
-        min(max(sectors - zone.first_sector, 0), zone.sectors) / zone.sectors_per_track * turn_ns
-        for zone in disk.zones
-    )
+    return formulas.transfer_ns(mechanism(device), size_bytes) if device.kind == "rotating" else size_bytes
 
 
 def seek_ns(device: Device, size_bytes: int) -> float:
-    """The seek over a third of the tracks of its first bytes, as between random places; 0 without a head."""
-    if device.kind != "rotating":
-        return 0.0
-    disk = mechanism(device)
-    tracks = sum(
-        min(max(size_bytes // SECTOR_BYTES - zone.first_sector, 0), zone.sectors) / zone.sectors_per_track
-        for zone in disk.zones
-    )
-    curve = disk.seek_curve_ns
-    beyond = (ns for index, ns in enumerate(curve) if grid_distance(index) >= tracks / 3)
-    return float(next(beyond, curve[-1]))
+    """The seek between random places of its first bytes; 0 without a head."""
+    return formulas.third_stroke_ns(mechanism(device), size_bytes) if device.kind == "rotating" else 0.0

@@ -51,7 +51,7 @@ _DATASET: Final[Forms] = {
     "redundant_metadata": one_of("all", "most", "some", "none"),
     "snapdev": one_of("hidden", "visible"),
     "special_small_blocks": _SIZE,
-    **_keys("compression checksum copies dedup sync logbias primarycache secondarycache"),
+    **_keys("compression checksum copies dedup encryption sync logbias primarycache secondarycache"),
 }
 
 FILESYSTEM: Final[Forms] = {
