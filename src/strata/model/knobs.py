@@ -97,8 +97,8 @@ class QueueKnobs(_Knobs):
     rotational: StrictBool | None = Field(None, examples=[False])
     """Whether the kernel takes it for a disk that turns, which btrfs and schedulers ask; default: as it is"""
     wbt_lat_usec: Annotated[StrictInt, Field(ge=0, le=10_000_000)] | None = Field(None, examples=[0])
-    """Writing back is throttled so that reads take this long, in µs, 0 for never; default: 0 in the lab;
-    most distributions have 75000, 2000 for a disk that does not turn, and 0 under bfq"""
+    """Writing back is throttled so that reads take this long, in µs, 0 for never; default: 75000, 2000
+    for a disk that does not turn, 0 under bfq, in the lab as in most distributions"""
     write_cache: Literal["write back", "write through"] | None = Field(None, examples=["write back"])
     """Whether the kernel flushes the disk's cache: with write through it never does, and a disk with a
     volatile cache loses what it acknowledged; default: as the disk says"""

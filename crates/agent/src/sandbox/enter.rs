@@ -24,7 +24,7 @@ use crate::sandbox::group::Group;
 use crate::sandbox::nodes::open_folder;
 use crate::sandbox::privileges;
 use crate::sandbox::root;
-use crate::sandbox::warden::Warden;
+use crate::sandbox::warden::{Warden, hold_signals};
 use crate::system::calls::{checked, failed};
 use crate::system::faults::complain;
 
@@ -47,6 +47,7 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(failed("a pipe"))?;
     let (asking, asked) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
         .map_err(failed("a line for requests"))?;
+    let signals = hold_signals().map_err(failed("signals cannot be held back"))?;
     // SAFETY: the agent has no other thread.
     match unsafe { fork() }.map_err(failed("the agent cannot divide"))? {
         ForkResult::Child => {
@@ -68,8 +69,8 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
             let maker = Cell::new(maker.transpose()?);
             drop(asked);
             let listener = take_listener(child, reader);
-            let warden =
-                Warden { sandbox, group, filter: &filter, devices: &devices, processes, news, child, maker };
+            let (filter, devices) = (&filter, &devices);
+            let warden = Warden { sandbox, group, filter, devices, processes, news, signals, child, maker };
             std::process::exit(warden.guard(listener.as_ref()))
         }
     }

@@ -30,20 +30,26 @@ pub struct Warden<'a> {
     pub processes: OwnedFd,
     /// The kernel's events about devices.
     pub news: OwnedFd,
+    /// The signals that are passed on, and the ends of children.
+    pub signals: SignalFd,
     /// The first process of the inside.
     pub child: Pid,
     /// The maker of containers, until it has ended.
     pub maker: Cell<Option<Pid>>,
 }
 
+/// Hold back the signals that a warden handles, until it reads them here. Before the inside is made: one that
+/// comes in between would end the agent.
+pub fn hold_signals() -> Result<SignalFd, Errno> {
+    let mut mask = SigSet::empty();
+    INTERRUPTS.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| mask.add(signal));
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
 impl Warden<'_> {
     /// Guard until the inside ends. Returns the exit status to end with.
     pub fn guard(&self, listener: Option<&OwnedFd>) -> i32 {
-        let mut mask = SigSet::empty();
-        INTERRUPTS.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| mask.add(signal));
-        let signals = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)
-            .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-            .expect("signalfd");
         loop {
             // The listener hangs up once no process is left.
             if let Some(status) = self.ended() {
@@ -54,7 +60,7 @@ impl Warden<'_> {
                 return status;
             }
             let fds: Vec<BorrowedFd> =
-                [signals.as_fd(), self.news.as_fd()].into_iter().chain(listener.map(AsFd::as_fd)).collect();
+                [self.signals.as_fd(), self.news.as_fd()].into_iter().chain(listener.map(AsFd::as_fd)).collect();
             let mut set: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
             let _ = poll(&mut set, PollTimeout::NONE);
             let has_news = |at: usize| set.get(at).and_then(PollFd::any).unwrap_or(false);
@@ -68,7 +74,7 @@ impl Warden<'_> {
             if let Some(listener) = listener.filter(|_| is_asked) {
                 self.answer(listener);
             }
-            while let Ok(Some(signal)) = signals.read_signal() {
+            while let Ok(Some(signal)) = self.signals.read_signal() {
                 let signal = i32::try_from(signal.ssi_signo).ok().and_then(|it| Signal::try_from(it).ok());
                 if let Some(signal) = signal.filter(|signal| INTERRUPTS.contains(signal)) {
                     let _ = kill(self.child, signal);
