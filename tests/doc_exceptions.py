@@ -38,6 +38,7 @@ NOT_RUN: Final = {
     "podman": "needs a container engine and minutes",
     "mkdir": "makes the folder that a container writes to",
     "strata lab remove": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
+    "sudo strata record --disk": "needs root and a disk in use: tests/unit/test_block_events.py",
     "sudo strata record --pid": "attaches to a server: tests/unit/test_record.py",
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",

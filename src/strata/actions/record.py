@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording what an application asks of its filesystem on this machine, by strace."""
+"""Recording this machine: what an application asks of its filesystem, what is asked of a disk."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from strata.errors import ResultError
 from strata.files import explained, refuse_folder
+from strata.traces.block_events import tracing
 from strata.traces.calls import About, Call, Names, write_calls
 from strata.traces.recorder import OPTIONS, Recorder
 from strata.traces.strace import system_calls
+from strata.traces.table import Trace, write_parquet
 from strata.traces.tasks import Before, Opened
 from strata.working import working
 
@@ -88,15 +90,50 @@ def record(
     return Recorded(about, recorder.calls, exit_code if command and is_ended else None)
 
 
+@dataclass(frozen=True)
+class RecordedDisk:
+    """A disk's requests, how many of their events were lost, and how the command ended, if there was one."""
+
+    trace: Trace
+    lost: int
+    exit_code: int | None
+
+
+def record_disk(
+    output: Path, device: Path, *, command: Sequence[str] = (), stdout: int | None = None
+) -> RecordedDisk:
+    """Record a disk's requests until the command has ended, or SIGINT comes. Raises ResultError."""
+    refuse_folder(output)
+    _known(command)
+    stopped_s: list[float] = []
+    with tracing(device) as recording, working(f"recording {device}, Ctrl-C ends it"):
+        running = subprocess.Popen(command, stdout=stdout) if command else None
+        with _interruptible(running, stopped_s):
+            while (running.poll() is None) if running else not stopped_s:
+                recording.take()
+                time.sleep(_POLL_S)
+    trace, lost = recording.trace()
+    if not len(trace.records):
+        cause = "no request was issued and completed"
+        raise ResultError(cause, place=str(device), remedy="let it record while the disk is used")
+    write_parquet(output, trace)
+    return RecordedDisk(trace, lost, running.returncode if running else None)
+
+
 def _strace(command: Sequence[str]) -> str:
     """The path of strace. Raises ResultError."""
     strace = shutil.which("strace")
     if strace is None:
         remedy = "install it: apt-get install strace, or the package strace of your distribution"
         raise ResultError("strace is not installed", place="strata record", remedy=remedy)
+    _known(command)
+    return strace
+
+
+def _known(command: Sequence[str]) -> None:
+    """Check that a command is there. Raises ResultError."""
     if command and shutil.which(command[0]) is None:
         raise ResultError("there is no such program", place=command[0], remedy="check its name")
-    return strace
 
 
 def _tracing_ns(strace: str) -> int:
@@ -139,13 +176,14 @@ def _content(root: Path) -> dict[str, int | None]:
 
 
 @contextmanager
-def _interruptible(strace: subprocess.Popen[str], stopped_s: list[float]) -> Iterator[None]:
-    """Pass SIGINT and SIGTERM on to strace, which lets go of its processes and writes what it has."""
+def _interruptible(running: subprocess.Popen[Any] | None, stopped_s: list[float]) -> Iterator[None]:
+    """Pass SIGINT and SIGTERM on: strace lets go of its processes and writes what it has."""
 
     def stop(number: int, _: object) -> None:
         stopped_s.append(time.monotonic())
         with suppress(ProcessLookupError):
-            strace.send_signal(number)
+            if running is not None:
+                running.send_signal(number)
 
     old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -81,9 +81,9 @@ def read_foreign(path: Path) -> Trace:
             file.seek(0)
             is_iolog = file.read(len(_IOLOG_HEAD)) == _IOLOG_HEAD
         if is_blktrace:
-            trace = _joined(event for each in files_of(path) for event in _blktrace(each))
+            trace = joined(event for each in files_of(path) for event in _blktrace(each))
         else:
-            trace = _iolog(path) if is_iolog else _joined(_blkparse(path))
+            trace = _iolog(path) if is_iolog else joined(_blkparse(path))
     if not len(trace.records):
         raise ResultError(
             "no request of a disk was found",
@@ -197,7 +197,7 @@ _BLKPARSE: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class _Event:
+class Event:
     """What happened to a request; ``action`` is one of ``_EVENT_ACTIONS``."""
 
     at_ns: int
@@ -208,7 +208,7 @@ class _Event:
     sectors: int
 
 
-def _blkparse(path: Path) -> Iterator[_Event]:
+def _blkparse(path: Path) -> Iterator[Event]:
     """blkparse(1)'s default output; other lines than those of events are its summary."""
     for number, line in _lines(path):
         if not _HEAD.match(line):
@@ -223,7 +223,7 @@ def _blkparse(path: Path) -> Iterator[_Event]:
         except ValueError as error:
             raise _bad(path, number, line) from error
         if found["action"] in _EVENT_ACTIONS:
-            yield _Event(at_ns, found["action"], found["disk"], found["rwbs"], sector, sectors)
+            yield Event(at_ns, found["action"], found["disk"], found["rwbs"], sector, sectors)
 
 
 # struct blk_io_trace of linux/blktrace_api.h: magic, sequence, time, sector, bytes, action, pid, device, cpu,
@@ -244,7 +244,7 @@ def _byte_order(content: bytes) -> str:
     return next(found, "")
 
 
-def _blktrace(path: Path) -> Iterator[_Event]:
+def _blktrace(path: Path) -> Iterator[Event]:
     with open_named(path) as file:
         form = struct.Struct(f"{_byte_order(file.read(4)) or '<'}{_RECORD}")
         file.seek(0)
@@ -262,7 +262,7 @@ def _blktrace(path: Path) -> Iterator[_Event]:
                     raise ResultError(cause, place=str(path))
                 disk = f"{device >> _MINOR_BITS},{device & ((1 << _MINOR_BITS) - 1)}"
                 rwbs = _rwbs(action >> 16, bool(length))
-                yield _Event(at_ns, _ACTIONS[action & 0xFFFF], disk, rwbs, sector, sectors)
+                yield Event(at_ns, _ACTIONS[action & 0xFFFF], disk, rwbs, sector, sectors)
             at += form.size + more
             file.seek(more, os.SEEK_CUR)
 
@@ -305,11 +305,11 @@ def _kind(operation: str, rest: str, preflush: bool, has_data: bool) -> str | No
     return "write_sync" if "S" in rest else "write_metadata" if "M" in rest else "write"
 
 
-def _joined(events: Iterable[_Event]) -> Trace:
+def joined(events: Iterable[Event]) -> Trace:
     """The requests of blktrace's events, each with its completion."""
     disks, letters = _Names({_NONE: 0}), _Names()
 
-    def row(event: _Event) -> tuple[int, ...]:
+    def row(event: Event) -> tuple[int, ...]:
         names = disks.number(event.disk), letters.number(event.rwbs)
         return event.at_ns, event.sector, event.sectors, *names, _EVENT_ACTIONS.index(event.action)
 

@@ -72,7 +72,7 @@ class TraceReplay(Content, Workload):
     trace: StrictStr = key(
         ...,
         "A file beside the study: fio's iolog, blktrace's files (name one of them) or blkparse's text, or "
-        "trace.parquet of a result",
+        "a table of `strata record --disk` or of a result",
         "disk.iolog",
     )
     disk: StrictStr | None = key(
