@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from disk_machine import BY_ID, Tree
 
+from strata.actions.calibrate import chosen_cells
 from strata.calibration.calibrate import Calibrated, calibrate, candidates
 from strata.calibration.device_file import device_toml
 from strata.calibration.fit import Candidate, DriveSearch, simulate
@@ -95,12 +96,66 @@ def test_jobs_that_say_nothing_of_the_disk_are_left_out_with_the_reason(tmp_path
     for options, why in (
         ({"direct": "0"}, "page cache"),
         ({"rate_iops": "100"}, "rate_iops held it back"),
-        ({"rw": "randrw"}, "rw=randrw is not fitted"),
+        ({"rw": "randtrimwrite"}, "rw=randtrimwrite is not fitted"),
+        ({"bs": "4k,64k"}, "several sizes"),
+        ({"random_distribution": "zipf:1.2"}, "not uniform"),
     ):
         with pytest.raises(ResultError, match=why):
             written(tmp_path, job() | {"job options": {"iodepth": "4"} | options})
     with pytest.raises(ResultError, match="error 5"):
         written(tmp_path, job() | {"error": 5})
+
+
+def test_a_job_that_reads_and_writes_at_once_is_a_cell_for_each_direction(tmp_path: Path) -> None:
+    mix = job(7_000, rw="randrw", rwmixread="70") | {"write": side(3_000)}
+    found = written(tmp_path, mix, mix).cells
+    assert [(c.pattern.rw, c.pattern.beside_percent, c.pattern.depth, c.iops) for c in found] == [
+        ("randread", 30, 8, 14_000),
+        ("randwrite", 70, 8, 6_000),
+    ]
+    second = job(7_000, version=2) | {"write": side(3_000, version=2)}
+    assert "taken for randrw of 4096 bytes at depth 8" in written(tmp_path, second, shared=False).notes[0]
+    assert [each.pattern.rw for each in written(tmp_path, job(rw="randrw")).cells] == ["randread"]
+    with pytest.raises(ResultError, match="flushes between"):
+        written(tmp_path, mix | {"job options": {"rw": "randrw", "fsync": "4"}})
+    (tmp_path / "kept.csv").write_text(table_text(found, "a mix"))
+    assert [each.pattern for each in read_cells([tmp_path / "kept.csv"]).cells] == [c.pattern for c in found]
+    chosen = chosen_cells(["randrw:8"])
+    assert all(map(chosen, found))
+    assert not any(map(chosen_cells(["randread:8"]), found))
+
+    for name in ("generic-desktop-hdd", "generic-sata-ssd"):
+        drive = FittedDrive(find_device(name))
+        reads, writes = simulate(drive, found, "used", Modelling(requests=4_000))
+        assert reads.iops / writes.iops == pytest.approx(7 / 3, rel=0.1), name
+        held = sum(each.iops * each.latencies_ns[50.0] / 1e9 for each in (reads, writes))
+        assert 4 < held < 9, name
+
+
+def test_latency_logs_are_cells_of_their_own_unless_a_json_has_them(tmp_path: Path) -> None:
+    """Of both versions, cut off, averaged, of a mix, and beside the job's other log or its JSON."""
+    third = "".join(f"{n // 10}, {400_000 + n % 7}, {int(n % 10 > 6)}, 4096, 0\n" for n in range(10_001))
+    second = "".join(f"{n // 10}, 400, 0, 65536\n" for n in range(10_001))
+    averaged = "".join(f"{500 * n}, 400000, 0, 4096, 0\n" for n in range(200))
+    logs = {
+        "a_lat.1": third,
+        "a_clat.1": third,
+        "b_clat.2": second[:-4],
+        "c_lat.1": averaged,
+        "a_slat.1": "x",
+    }
+    for name, text in logs.items():
+        (tmp_path / f"{name}.log").write_text(text)
+    found = read_cells([tmp_path])
+    assert [(c.pattern.rw, c.pattern.depth, round(c.iops, -2), c.is_total) for c in found.cells] == [
+        ("randread", 4, 7_000, True),
+        ("randwrite", 4, 3_000, True),
+        ("read", 4, 10_000, False),
+    ]
+    assert found.cells[2].latencies_ns[99.0] == 400e3
+    assert any("c_lat.1.log: it is left out: its lines are averages" in note for note in found.notes)
+    (tmp_path / "fio.json").write_text(json.dumps({"global options": OPTIONS, "jobs": [job()]}))
+    assert len(read_cells([tmp_path]).cells) == 1
 
 
 def test_a_file_on_the_disk_is_a_part_of_it_and_a_synchronous_engine_has_one_request(tmp_path: Path) -> None:

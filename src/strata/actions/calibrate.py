@@ -17,7 +17,7 @@ from strata.calibration.measuring import measure_disk, usable_disk
 from strata.calibration.page import render
 from strata.datasheet.cells import Measurements, read_cells, table_text
 from strata.datasheet.fio_results import MeasuredCell
-from strata.datasheet.measure import PATTERNS
+from strata.datasheet.measure import MIXES, PATTERNS
 from strata.devices.device import load_device
 from strata.diagnostics.names import is_kebab, to_kebab
 from strata.disks.machine import Machine
@@ -25,6 +25,7 @@ from strata.errors import ResultError, StudyError, ToolError
 from strata.files import refuse_folder, write_page
 
 _RUNS_SAID: Final = 200
+_JOBS: Final = (*PATTERNS, *MIXES[:2])
 
 
 def calibrate(
@@ -91,8 +92,8 @@ def chosen_cells(only: Sequence[str]) -> Callable[[MeasuredCell], bool]:
     wanted: set[tuple[str, int]] = set()
     for each in only:
         rw, _, depths = each.partition(":")
-        if rw not in PATTERNS or not all(part.isdigit() for part in depths.split(",")):
-            remedy = f"write RW:DEPTH,..., where RW is one of {', '.join(PATTERNS)}"
+        if rw not in _JOBS or not all(part.isdigit() for part in depths.split(",")):
+            remedy = f"write RW:DEPTH,..., where RW is one of {', '.join(_JOBS)}"
             raise StudyError(f'"{each[:60]}" names no cells', place="--only", remedy=remedy)
         wanted |= {(rw, int(depth)) for depth in depths.split(",")}
-    return lambda cell: not wanted or (cell.pattern.rw, cell.pattern.depth) in wanted
+    return lambda cell: not wanted or (cell.pattern.job, cell.pattern.depth) in wanted

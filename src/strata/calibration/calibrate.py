@@ -140,7 +140,7 @@ def candidates(
 def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
     """The generic devices of the kinds that are about as fast."""
     # A rotating disk reads in order as fast as flash reads at random.
-    at_random = [each for each in cells if each.pattern.rw == "randread"]
+    at_random = [each for each in cells if each.pattern.job == "randread"]
     reads = at_random or [each for each in cells if not each.pattern.is_write] or cells
     one_ns = min(each.pattern.depth * NS_PER_S / each.iops for each in reads)
     generic = [find_device(name) for name in bundled_devices() if name.startswith(GENERIC)]
@@ -309,4 +309,5 @@ def _unsure(search: DriveSearch, covariance: Floats) -> Iterator[tuple[str, floa
 def load_title(pattern: Pattern) -> str:
     size = f"{pattern.block_bytes >> 10} KiB"
     flush = f", a flush after every {pattern.flush_every}" * bool(pattern.flush_every)
-    return f"{pattern.rw} {size}, depth {pattern.depth}{flush}"
+    job = f" in {pattern.job}" * (not pattern.is_pure)
+    return f"{pattern.rw} {size}{job}, depth {pattern.depth}{flush}"

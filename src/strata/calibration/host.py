@@ -52,6 +52,6 @@ def _middle_ns(cell: MeasuredCell) -> float:
 
 def _series(cells: Sequence[MeasuredCell]) -> dict[tuple[str, int], list[MeasuredCell]]:
     """Cells that differ in their depth only, by it."""
-    plain = (each for each in cells if not each.pattern.flush_every)
+    plain = (each for each in cells if each.pattern.is_pure and not each.pattern.flush_every)
     found = grouped(((each.pattern.rw, each.pattern.block_bytes), each) for each in plain)
     return {key: sorted(series, key=lambda each: each.pattern.depth) for key, series in found.items()}

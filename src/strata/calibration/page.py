@@ -117,7 +117,11 @@ def render(found: Calibrated) -> str:
 
 def _pictures(found: Calibrated) -> dict[str, list[Picture]]:
     """For each load with several depths: rates, and the median and 99th percentile, over depth."""
-    keyed = ((f"{c.measured.pattern.rw}-{c.measured.pattern.block_bytes}", c) for c in found.cells)
+    keyed = (
+        (f"{load.rw}-{load.block_bytes}{f'-in-{load.job}' * (not load.is_pure)}", c)
+        for c in found.cells
+        for load in [c.measured.pattern]
+    )
     made = {}
     for name, cells in grouped(keyed).items():
         if len(cells) > 1:

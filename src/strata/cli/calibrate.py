@@ -19,7 +19,8 @@ def calibrate(
     disk: Annotated[str | None, argument("A disk to measure, as /dev/disk/by-id/….", "DISK")] = None,
     *,
     fio: Annotated[
-        list[Path] | None, option("fio's JSON, tables (CSV), their folder, or results of a study.", "PATH")
+        list[Path] | None,
+        option("fio's JSON or latency logs, tables (CSV), their folder, or a study's results.", "PATH"),
     ] = None,
     class_name: Annotated[str | None, option("Its class. Default: guessed.", "--class", "DEVICE")] = None,
     output: Annotated[Path | None, option("The device file to write.", "--output", "-o")] = None,

@@ -13,8 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from strata.datasheet.fio_logs import read_log, telling_logs
 from strata.datasheet.fio_results import PERCENTS, MeasuredCell, parse_block_bytes, read_fio
 from strata.datasheet.measure import PATTERNS, Pattern, Subject, measure, rate_per_s
+from strata.devices.kinds.flash import READ_ALIKE
 from strata.errors import ResultError
 from strata.files import read_plain
 from strata.lab.model import ModelTrace
@@ -24,7 +26,7 @@ from strata.seeds import derive_seed
 from strata.units import MIB, NS_PER_S, NS_PER_US
 
 _COLUMNS: Final = {50.0: "p50_us", 99.0: "p99_us", 99.9: "p999_us"}
-_LOAD_COLUMNS: Final = ("rw", "bs", "iodepth", "numjobs", "flush_every", "span_bytes")
+_LOAD_COLUMNS: Final = ("rw", "bs", "iodepth", "numjobs", "flush_every", "span_bytes", "beside_percent")
 _FIO: Final = '"fio version"'
 _BYTES_MAX: Final = 256 << 20
 _FILES_MAX: Final = 2_000
@@ -60,7 +62,14 @@ def read_cells(paths: Sequence[Path]) -> Measurements:
         if file.suffix == ".csv":
             cells += read_table(file, text)
             continue
-        found, said = read_fio(text, file.name)
+        if file.suffix == ".log":
+            found, said = [], []
+            try:
+                found = read_log(text, file, said)
+            except ValueError as error:
+                said.append(f"it is left out: {error}")
+        else:
+            found, said = read_fio(text, file.name)
         cells += found
         notes += [f"{file.name}: {each}" for each in said]
     if not cells:
@@ -73,8 +82,9 @@ def read_cells(paths: Sequence[Path]) -> Measurements:
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir() and not (path / "study.json").is_file():
-            found = [each for each in sorted(path.rglob("*")) if each.suffix in {".json", ".csv"}]
-            yield from found[:_FILES_MAX]
+            every = sorted(path.rglob("*"))
+            found = [each for each in every if each.suffix in {".json", ".csv"}]
+            yield from [*found, *telling_logs(every)][:_FILES_MAX]
         else:
             yield path
 
@@ -116,6 +126,7 @@ def table_text(cells: Sequence[MeasuredCell], source: str) -> str:
         load = each.pattern
         figures = [each.latencies_ns.get(percent, 0) / NS_PER_US or "" for percent in _COLUMNS]
         loads = [load.rw, load.block_bytes, load.depth, 1, load.flush_every, load.span_bytes]
+        loads.append(load.beside_percent)
         writer.writerow([*loads, each.iops, *figures, each.seconds, each.place])
     return f"# source: {source}\n{written.getvalue()}"
 
@@ -124,7 +135,7 @@ def _row(row: Mapping[str, str], file: Path) -> MeasuredCell:
     if row["rw"] not in PATTERNS:
         raise ValueError(f"rw={row['rw']}")
     depth = int(row["iodepth"]) * int(row.get("numjobs") or 1)
-    more = (int(row.get(name) or 0) for name in ("flush_every", "span_bytes"))
+    more = (int(row.get(name) or 0) for name in _LOAD_COLUMNS[4:])
     pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth, *more)
     latencies = {p: float(row[name]) * NS_PER_US for p, name in _COLUMNS.items() if row.get(name)}
     seconds = float(row.get("seconds") or 60)
@@ -171,6 +182,11 @@ def _few(load: Pattern) -> int:
     return max(4 * load.depth, _BYTES_RUN // load.block_bytes)
 
 
+def _holds_data(subject: Subject) -> bool:
+    past = subject.device.parameters.get("precondition")
+    return past is not None and past.value in READ_ALIKE
+
+
 def modelled(
     reads: Subject, writes: Subject, cells: Sequence[MeasuredCell], how: Modelling
 ) -> list[MeasuredCell]:
@@ -179,13 +195,14 @@ def modelled(
     Reads are of data: a sector that nobody wrote is answered without its cells.
     """
     found: list[MeasuredCell] = []
-    for _, series in groupby(cells, lambda cell: (cell.pattern.rw, cell.pattern.flush_every)):
+    for _, series in groupby(cells, lambda cell: (cell.pattern.job, cell.pattern.flush_every)):
         each = list(series)
-        subject = writes if each[0].pattern.is_write else reads
+        first = each[0].pattern
+        has_writes = first.is_write or not first.is_pure
+        subject = writes if has_writes and (first.is_pure or _holds_data(writes)) else reads
         disk = subject.open(derive_seed(how.seed, "model"))
-        kept_back = 0 if each[0].pattern.is_write else how.kept_back
-        if each[0].pattern.is_write:
-            first = each[0].pattern
+        kept_back = 0 if first.is_write and first.is_pure else how.kept_back
+        if has_writes:
             before = min(how.before + _buffered(subject, first), _few(first))
             measure(subject, disk, first, before, seed=how.seed + 1000)
         for cell in each:
@@ -194,17 +211,22 @@ def modelled(
             inside, outside = how.machine_ns, how.submit_ns
             if cell.is_total:
                 inside, outside = inside + outside, 0
-            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth, inside, outside)
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern, inside, outside, how.seed)
             found.append(replace(cell, iops=rate, latencies_ns=latencies_ns, place="", limit=""))
     return found
 
 
 def as_fio_measures(
-    trace: ModelTrace, depth: int, machine_ns: float = _MACHINE_NS, submit_ns: float = 0
+    trace: ModelTrace, load: Pattern, machine_ns: float = _MACHINE_NS, submit_ns: float = 0, seed: int = 1
 ) -> tuple[float, dict[float, float]]:
-    """The rate per second and the latencies by `PERCENTS`, with the machine's part of each request."""
-    latency_ns = trace.latency_ns.astype(np.float64) + machine_ns
+    """The rate per second and the latencies by `PERCENTS`, with the machine's part of each request.
+
+    Of a mix those of the load's own direction; ``seed`` is that of its trace.
+    """
+    latency_ns, depth = trace.latency_ns.astype(np.float64) + machine_ns, load.depth
     # A program has its next request only after the machine's part, too.
     cycle_ns = float(latency_ns.mean()) + submit_ns
     rate = min(rate_per_s(trace, depth=depth), depth * NS_PER_S / cycle_ns)
-    return rate, dict(zip(PERCENTS, map(float, np.percentile(latency_ns, PERCENTS)), strict=True))
+    own = load.own(len(latency_ns), seed)
+    found = np.percentile(latency_ns[own], PERCENTS)
+    return rate * float(own.mean()), dict(zip(PERCENTS, map(float, found), strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from strata.datasheet.measure import PATTERNS, Pattern
+from strata.datasheet.measure import MIXES, PATTERNS, Pattern
 from strata.units import NS_PER_S, NS_PER_US, SECTOR_BYTES
 from strata.words import grouped
 
@@ -57,24 +57,24 @@ def read_fio(text: str, name: str) -> tuple[list[MeasuredCell], list[str]]:
     """The cells of fio's output, and what was left out or assumed, and why."""
     content, notes = _objects(text)
     jobs = [job for job in content.get("jobs", []) if isinstance(job, dict)]
-    found: list[tuple[int, MeasuredCell]] = []
+    found: list[tuple[int, list[MeasuredCell]]] = []
     for job in jobs:
         try:
             options = {**content.get("global options", {}), **job.get("job options", {})}
-            cell = _read_job(job, options, name, notes)
+            halves = _read_job(job, options, name, notes)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             notes.append(f"the job {str(job.get('jobname', '?'))!r} is left out: {error}")
         else:
             # A job that waits for the earlier ones begins a new group: jobs of one group ran at once.
-            found.append((int(job.get("groupid", 0)), cell))
+            found.append((int(job.get("groupid", 0)), halves))
     if not jobs:
         notes.append("there are no jobs of fio in it")
     cells = []
     for beside in grouped(found).values():
-        if len({each.pattern for each in beside}) > 1:
+        if len({tuple(load_of(half) for half in halves) for halves in beside}) > 1:
             notes.append(f"{len(beside)} jobs of different loads ran at once, and are left out")
         else:
-            cells.append(_together(beside))
+            cells += [_together(halves) for halves in zip(*beside, strict=True)]
     return cells, list(dict.fromkeys(notes))
 
 
@@ -106,27 +106,40 @@ def _whole(text: str, key: str, most: int = 1 << 20) -> list[Any]:
     return found
 
 
+def load_of(cell: MeasuredCell) -> Pattern:
+    """Its load without the exact share of a mix, which chance decides."""
+    return replace(cell.pattern, beside_percent=0)
+
+
 def _read_job(
     job: Mapping[str, Any], options: Mapping[str, Any], name: str, notes: list[str]
-) -> MeasuredCell:
-    what = _direction(job)
+) -> list[MeasuredCell]:
+    """The job's cell; of one that reads and writes at once, a cell for each direction."""
     _refuse_held_back(options)
-    side = job[what]
+    sides = {what: job[what] for what in _directions(job)}
     place = f"{name}: {job.get('jobname', '')}"
-    seconds = float(side.get("runtime", 0)) / 1000
-    latencies, is_total = _latencies(side)
-    pattern = _pattern(options, side, what, notes)
-    return MeasuredCell(pattern, float(side["iops"]), latencies, seconds or 60.0, place, is_total=is_total)
+    at_random, pattern = _load(options, sides, notes)
+    total = sum(float(side["iops"]) for side in sides.values())
+    cells = []
+    for what, side in sides.items():
+        beside = min(99, max(1, round(100 * (1 - float(side["iops"]) / total)))) if len(sides) > 1 else 0
+        seconds = float(side.get("runtime", 0)) / 1000
+        latencies, is_total = _latencies(side)
+        load = replace(pattern, rw=f"{'rand' * at_random}{what}", beside_percent=beside)
+        cells.append(
+            MeasuredCell(load, float(side["iops"]), latencies, seconds or 60.0, place, is_total=is_total)
+        )
+    return cells
 
 
-def _direction(job: Mapping[str, Any]) -> str:
-    """``read`` or ``write``: the one side that has requests."""
+def _directions(job: Mapping[str, Any]) -> list[str]:
+    """``read``, ``write`` or both: the sides that have requests."""
     if job.get("error"):
         raise ValueError(f"fio had the error {job['error']} in it")
     active = [side for side in ("read", "write", "trim") if job.get(side, {}).get("iops")]
-    if len(active) != 1 or active[0] == "trim":
-        raise ValueError("it is not of reads or writes alone" if active else "it has no requests")
-    return active[0]
+    if not active or "trim" in active:
+        raise ValueError("it trims" if active else "it has no requests")
+    return active
 
 
 def _refuse_held_back(options: Mapping[str, Any]) -> None:
@@ -136,6 +149,11 @@ def _refuse_held_back(options: Mapping[str, Any]) -> None:
     for limit in ("rate", "rate_iops", "thinktime"):
         if str(options.get(limit, "0")) not in {"", "0"}:
             raise ValueError(f"{limit} held it back")
+    several = set(str(options.get("bs", options.get("blocksize", ""))).split(",")) - {""}
+    if len(several) > 1 or "bssplit" in options or "bsrange" in options:
+        raise ValueError("its requests have several sizes")
+    if not str(options.get("random_distribution", "random")).startswith("random"):
+        raise ValueError(f"random_distribution={options['random_distribution']}: its places are not uniform")
 
 
 def _latencies(side: Mapping[str, Any]) -> tuple[dict[float, float], bool]:
@@ -151,39 +169,51 @@ def _latencies(side: Mapping[str, Any]) -> tuple[dict[float, float], bool]:
     return {}, False
 
 
-def _pattern(options: Mapping[str, Any], side: Mapping[str, Any], what: str, notes: list[str]) -> Pattern:
-    """The load by the job's options."""
-    rw = str(options.get("rw") or options.get("readwrite") or "")
+def _load(
+    options: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]], notes: list[str]
+) -> tuple[bool, Pattern]:
+    """Whether its places are random, and the load by the job's options; the pattern's ``rw`` is open."""
+    rw = str(options.get("rw") or options.get("readwrite") or "").split(":")[0]
     if not rw:
-        return _guessed(side, what, notes)
-    if rw not in PATTERNS:
+        return _guessed(sides, notes)
+    if rw not in {*PATTERNS, *MIXES}:
         raise ValueError(f"rw={rw} is not fitted")
+    flush = int(options.get("fsync") or options.get("fdatasync") or 0) if "write" in sides else 0
+    if flush and len(sides) > 1:
+        raise ValueError("flushes between reads and writes are not fitted")
     block = parse_block_bytes(str(options.get("bs", options.get("blocksize", "4096"))).split(",")[0])
     is_single = str(options.get("ioengine", "psync")) in _SYNCHRONOUS
     depth = 1 if is_single else int(options.get("iodepth", 1))
     # With group_reporting one entry stands for all jobs of its load.
     is_grouped = str(options.get("group_reporting", "0")) != "0"
     depth *= int(options.get("numjobs", 1)) if is_grouped else 1
-    flush = int(options.get("fsync") or options.get("fdatasync") or 0) if what == "write" else 0
     size = str(options.get("size", "0"))
     span = 0 if size.endswith("%") else parse_block_bytes(size)
     if not str(options.get("filename", "a file")).startswith("/dev/"):
         notes.append(_ON_FILE)
-    return Pattern(rw, block, depth, flush, span)
+    return rw.startswith("rand"), Pattern("", block, depth, flush, span)
 
 
-def _guessed(side: Mapping[str, Any], what: str, notes: list[str]) -> Pattern:
+def _guessed(sides: Mapping[str, Mapping[str, Any]], notes: list[str]) -> tuple[bool, Pattern]:
     """The load by its figures, of a job without its options, which early versions leave out."""
-    stated, runtime_s = float(side["io_bytes"]), float(side["runtime"]) / 1000
-    # The earliest versions wrote KiB under the same name; ``bw`` is in KiB/s in all.
-    is_kib = float(side.get("bw", 0)) * 1024 * runtime_s > _KIB_FAR * stated
-    requests = float(side.get("total_ios") or float(side["iops"]) * runtime_s)
-    block = round(stated * (1024 if is_kib else 1) / requests / SECTOR_BYTES) * SECTOR_BYTES
-    latency_ns = side["lat_ns"]["mean"] if "lat_ns" in side else side["lat"]["mean"] * NS_PER_US
-    depth = max(1, round(float(side["iops"]) * float(latency_ns) / NS_PER_S))
-    rw = f"rand{what}" if block <= _SMALL_BYTES else what
+    held, blocks = 0.0, []
+    for side in sides.values():
+        stated, runtime_s = float(side["io_bytes"]), float(side["runtime"]) / 1000
+        # The earliest versions wrote KiB under the same name; ``bw`` is in KiB/s in all.
+        is_kib = float(side.get("bw", 0)) * 1024 * runtime_s > _KIB_FAR * stated
+        requests = float(side.get("total_ios") or float(side["iops"]) * runtime_s)
+        blocks.append(round(stated * (1024 if is_kib else 1) / requests / SECTOR_BYTES) * SECTOR_BYTES)
+        latency_ns = side["lat_ns"]["mean"] if "lat_ns" in side else side["lat"]["mean"] * NS_PER_US
+        held += float(side["iops"]) * float(latency_ns) / NS_PER_S
+    return guessed_load(tuple(sides), blocks[0], held, notes)
+
+
+def guessed_load(sides: Sequence[str], block: int, held: float, notes: list[str]) -> tuple[bool, Pattern]:
+    """As `_load`, of requests of a size, of which so many were held on average."""
+    depth, at_random = max(1, round(held)), block <= _SMALL_BYTES
+    rw = f"{'rand' * at_random}{'rw' if len(sides) > 1 else sides[0]}"
     notes.append(f"without its options, a job is taken for {rw} of {block} bytes at depth {depth}")
-    return Pattern(rw, block, depth)
+    return at_random, Pattern("", block, depth)
 
 
 def _together(beside: Sequence[MeasuredCell]) -> MeasuredCell:

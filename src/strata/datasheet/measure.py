@@ -88,6 +88,8 @@ PATTERNS: Final[Mapping[str, tuple[int, bool]]] = {
     "write": (WRITE, False),
 }
 """fio's ``rw``: the operation, and whether its places are random."""
+MIXES: Final = ("randrw", "rw", "readwrite")
+"""fio's ``rw`` of a job that reads and writes at once."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Pattern:
     Attributes:
         flush_every: A flush follows every as many writes; 0: none does. The latencies are of the writes.
         span_bytes: It keeps to so much from the first sector on; 0: the whole device.
+        beside_percent: So many of a hundred requests are of the other direction (fio's ``randrw``); the
+            figures are of ``rw``'s alone.
     """
 
     rw: str
@@ -104,10 +108,26 @@ class Pattern:
     depth: int
     flush_every: int = 0
     span_bytes: int = 0
+    beside_percent: int = 0
 
     @property
     def is_write(self) -> bool:
         return PATTERNS[self.rw][0] == WRITE
+
+    @property
+    def is_pure(self) -> bool:
+        return not self.beside_percent
+
+    @property
+    def job(self) -> str:
+        """The ``rw`` of fio's whole job: ``randrw`` or ``rw`` of a mix."""
+        return self.rw if self.is_pure else "randrw" if PATTERNS[self.rw][1] else "rw"
+
+    def own(self, count: int, seed: int = _SEED) -> npt.NDArray[np.bool_]:
+        """Which of so many requests are of ``rw``'s direction: of both halves of a mix the same requests."""
+        reads = 100 - self.beside_percent if not self.is_write else self.beside_percent
+        is_read = np.random.default_rng(derive_seed(seed, "mix")).random(count) < reads / 100
+        return ~is_read if self.is_write else is_read
 
     def fits(self, subject: Subject) -> bool:
         return 0 < self.block_bytes // SECTOR_BYTES <= subject.sectors // 2
@@ -123,17 +143,18 @@ def measure(  # noqa: PLR0917
     host takes it, as a program sees it; the parts of its time begin at the disk.
     """
     operation, at_random = PATTERNS[pattern.rw]
+    other = READ if operation == WRITE else WRITE
     length = pattern.block_bytes // SECTOR_BYTES
     span_sectors = min(subject.sectors, pattern.span_bytes // SECTOR_BYTES or subject.sectors)
     blocks = max(1, span_sectors // length)
     places = np.arange(count) % blocks
     if at_random:
-        rng = np.random.default_rng(derive_seed(seed, "measured", pattern.rw, str(pattern.depth)))
+        rng = np.random.default_rng(derive_seed(seed, "measured", pattern.job, str(pattern.depth)))
         places = rng.integers(0, blocks, count)
     held = max(1, min(pattern.depth - kept_back, subject.device.queue_depth))
     every = pattern.flush_every or count
     after = np.arange(every, count, every)
-    ops = np.insert(np.full(count, operation), after, FLUSH)
+    ops = np.insert(np.where(pattern.own(count, seed), operation, other), after, FLUSH)
     sectors, lengths = (np.insert(each, after, 0) for each in (places * length, np.full(count, length)))
     trace = disk.closed_loop(ops, sectors, lengths, depth=held)
     if held < pattern.depth:

@@ -242,7 +242,7 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
             if not first:
                 measure(subject, disk, cell.pattern, _BEFORE)
             trace = measure(subject, disk, cell.pattern, most)
-            rate, latencies_ns = as_fio_measures(trace, cell.pattern.depth)
+            rate, latencies_ns = as_fio_measures(trace, cell.pattern)
             found.append(Figures(rate, latencies_ns[50.0], latencies_ns[99.0]))
     return found
 
