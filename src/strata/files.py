@@ -15,7 +15,7 @@ import os
 import pwd
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -310,17 +310,18 @@ def temporary_name(name: str) -> str:
     return f".{name}.part"
 
 
-def write_durably(path: Path, content: bytes, *, wait: bool = True) -> None:
+def write_durably(path: Path, content: bytes | Iterable[bytes], *, wait: bool = True) -> None:
     """Write a file so that after a crash it is either complete or unchanged; or do not ``wait`` for that.
 
-    A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
-    if the folder is full or not writable; the temporary file is removed, also on an interruption.
+    Its content may come in pieces. A symbolic link of its name is replaced, not followed; its folder must not
+    be a link. Raises ResultError if the folder is full or not writable; the temporary file is removed, also
+    on an interruption.
     """
     temporary = temporary_name(path.name)
     with explained(path, "write the file"), opened_inside(path.parent) as folder:
         try:
             with os.fdopen(create(temporary, folder), "wb") as file:
-                file.write(content)
+                file.writelines([content] if isinstance(content, bytes) else content)
                 file.flush()
                 if wait:
                     os.fsync(file.fileno())

@@ -122,6 +122,14 @@ def test_it_answers_by_the_records_and_says_what_was_asked_otherwise(
     assert atlas_answer(asked) is None, "without a record of files nothing ranks"
 
 
+def test_only_a_stack_that_lays_its_data_out_alike_stands_for_the_asked_one(atlas: Atlas) -> None:
+    described = atlas.study.describe()
+    mirror, single = (described.stacks[f"{name}btrfs-on-hdd"] for name in ("mirror-", ""))
+    measured = described.model_copy(update={"stacks": {"measured": mirror}})
+    for asked, found in ((mirror, {"measured": "asked"}), (single, {})):
+        assert module._alike(measured, described.model_copy(update={"stacks": {"asked": asked}})) == found
+
+
 def test_ask_quick_answers_without_a_lab_and_names_the_lab_that_measured(folder: Path) -> None:
     words = ("ask", "orders", "--use", "database-nvme", "--quick")
 

@@ -146,8 +146,9 @@ run_tiny(where.parent, fake_runner())
 
 
 def test_each_machine_runs_a_host_study_itself_and_its_results_are_a_folder_of_its_own(
-    tmp_path: Path, cluster: Cluster
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(whole, "_PIECE_BYTES", 1000)  # each file comes in several pieces
     path = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     program = (sys.executable, "-c", _PROGRAM.format(path=path))
     said: list[str] = []

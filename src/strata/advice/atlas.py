@@ -39,6 +39,10 @@ from strata.statistics.study import StudyResults, arranged
 _UNSAID: Final = ("name", "reference", "devices", "time_limit_ns", "sample_interval_ns", "order", "trace")
 
 
+_ARRANGED: Final = ("level", "vdev", "data")
+"""The keys by which layers lay data out over disks: of md, of zpool, of btrfs."""
+
+
 class Origin(BaseModel):
     """The first line: the last day of measuring, and the fields that all records have in common."""
 
@@ -193,7 +197,7 @@ def _alike(measured: StudyRecord, asked: StudyRecord) -> dict[str, str]:
     """The measured stacks that have the layers of an asked one, with the name of that."""
 
     def shape(stack: StackRecord) -> tuple[object, ...]:
-        return tuple((each.layer, each.keys.get("level"), each.keys.get("vdev")) for each in stack.layers)
+        return tuple((each.layer, *map(each.keys.get, _ARRANGED)) for each in stack.layers)
 
     names = {shape(stack): name for name, stack in asked.stacks.items()}
     found = ((name, names.pop(shape(stack), None)) for name, stack in measured.stacks.items())

@@ -209,7 +209,7 @@ class Experiment:
         if varied.kernel != as_it_is.kernel:
             self._require_kernels(varied)
         planned = plan_study(varied, self.runner)[0]
-        if variation.changes and _specified(planned) == _specified(plan_study(as_it_is, self.runner)[0]):
+        if variation.changes and not self._differs(planned, as_it_is):
             raise StudyError("it changes nothing in these trials")
         needed_bytes = lab_bytes(varied)
         if needed_bytes > max(memory_available_bytes(), lab_bytes(as_it_is)):
@@ -229,9 +229,12 @@ class Experiment:
 
     def is_other(self, changes: Mapping[str, Any], cells: Cells) -> bool:
         """Whether the changes make other trials of these cells."""
-        studies = (self.source(changes), self.study) if changes else ()
-        specified = [_specified(plan_study(cells.of(each), self.runner)[0]) for each in studies]
-        return len(specified) > 1 and specified[0] != specified[1]
+        varied = cells.of(self.source(changes)) if changes else None
+        return varied is not None and self._differs(plan_study(varied, self.runner)[0], cells.of(self.study))
+
+    def _differs(self, planned: Iterable[PlannedTrial], study: Study) -> bool:
+        before = {each.key: each.spec_sha256 for each in plan_study(study, self.runner)[0]}
+        return {each.key: each.spec_sha256 for each in planned} != before
 
     def _varied(self, variation: Variation, cells: Cells) -> Study:
         study = self.source(variation.changes) if variation.changes else self.study
@@ -287,7 +290,3 @@ class Experiment:
     def _is_missing(self, trial: PlannedTrial, place: ResultsFolder) -> bool:
         of_now = fingerprint_of(self.runner.identity_of(trial.plan))
         return not place.store.has(trial.spec_sha256, of_now)
-
-
-def _specified(planned: Iterable[PlannedTrial]) -> dict[object, object]:
-    return {each.key: each.spec_sha256 for each in planned}

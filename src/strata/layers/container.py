@@ -40,8 +40,6 @@ class Container(MemoryLimited):
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
     """Memory of the container's programs and of the page cache of its files; it has no swap"""
     cpus: ProcessorLimit = None
-    """The processors that its programs may use together (cpu.max; on a host, their time in each 0.1 s);
-    default: all"""
 
     def path(self, context: LayerContext) -> str:
         """A folder of the container."""

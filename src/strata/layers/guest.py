@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from strata.model.io_limit import IoLimits
 from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.model.memory_limit import (
     MEMORY_PREREQUISITES,
@@ -15,6 +14,7 @@ from strata.model.memory_limit import (
     MemoryLimit,
     MemoryLimited,
     ProcessorLimit,
+    RequestLimits,
     control_group,
     limit_memory,
 )
@@ -39,11 +39,8 @@ class Guest(MemoryLimited):
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
     """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
-    io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
-    """Limits of its requests to the disks; default: none"""
+    io: RequestLimits = None
     cpus: ProcessorLimit = None
-    """The processors that its programs may use together (cpu.max; on a host, their time in each 0.1 s);
-    default: all"""
 
     @property
     def _limits(self) -> GroupLimits:

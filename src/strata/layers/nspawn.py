@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from strata.layers.container import (
     AGENT_IN_IT,
@@ -22,9 +22,8 @@ from strata.layers.container import (
 )
 from strata.layers.directory import CopiedFolder
 from strata.model.abilities import Outcome
-from strata.model.io_limit import IoLimits
 from strata.model.layer import LayerContext
-from strata.model.memory_limit import NO_LIMITS, GroupLimits, control_group, limit_memory
+from strata.model.memory_limit import NO_LIMITS, GroupLimits, RequestLimits, control_group, limit_memory
 from strata.model.step import AGENT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
@@ -47,8 +46,7 @@ class Nspawn(Container, CopiedFolder):
     also_called = ("systemd-nspawn", "container", "docker", "podman")
 
     layer: Literal["nspawn"] = "nspawn"
-    io: IoLimits | None = Field(None, examples=["{ read_iops = 500 }"], exclude_if=lambda io: io is None)
-    """Limits of its requests to the disks; default: none"""
+    io: RequestLimits = None
     _on_host: bool = PrivateAttr(default=False)
 
     def on_host(self) -> Self:

@@ -38,14 +38,27 @@ MemoryLimit = Annotated[
 """A key that limits memory."""
 
 
-ProcessorLimit = Annotated[
-    StrictInt | None, Field(ge=1, le=64, examples=[1], exclude_if=lambda cpus: cpus is None)
+RequestLimits = Annotated[
+    IoLimits | None,
+    Field(
+        examples=["{ read_iops = 500 }"],
+        exclude_if=lambda io: io is None,
+        description="Limits of its requests to the disks; default: none",
+    ),
 ]
-"""A key that limits processors, by cpu.max.
-
-In the lab's virtual time a group uses at most this number of processors at any time; on a host it takes their
-time in each 0.1 s, and may use more of them for a part of it.
-"""
+ProcessorLimit = Annotated[
+    StrictInt | None,
+    Field(
+        ge=1,
+        le=64,
+        examples=[1],
+        exclude_if=lambda cpus: cpus is None,
+        description="The processors that its programs may use together (cpu.max; on a host, their time in "
+        "each 0.1 s); default: all",
+    ),
+]
+"""In the lab's virtual time a group uses at most this number of processors at any time; on a host it may use
+more of them for a part of each 0.1 s."""
 
 _CPU_PERIOD_US: Final = 100_000  # the kernel's own
 _PROCESSOR_PREREQUISITES: Final = Prerequisites(features=("cgroup:cpu",))

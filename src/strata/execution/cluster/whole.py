@@ -10,7 +10,7 @@ import asyncio
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,16 +26,17 @@ from strata.model.study import Study
 from strata.runners.base import ending_with_strata
 
 _PROGRAM: Final = (sys.executable, "-c", "from strata.program import main; main()", "run")
+_PIECE_BYTES: Final = 16 << 20
 _running: Final[dict[str, asyncio.subprocess.Process]] = {}  # of this worker
 
 
 @dataclass(frozen=True)
 class MachineRun:
-    """A machine's run: its exit code, its last lines if it failed, and the files of its results folder."""
+    """A machine's run: its exit code, its last lines if it failed, the bytes of each file of its results."""
 
     exit_code: int
     said: str
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)
 
 
 async def _machine() -> WorkerMachine:
@@ -63,8 +64,14 @@ async def _run_whole(
     ended = await process.wait()
     code = ended if ended >= 0 else 128 - ended  # a signal's, as a shell says it
     files = [path for path in (place / "results").rglob("*") if path.is_file()]
-    content = {path.relative_to(place / "results").as_posix(): path.read_bytes() for path in files}
-    return MachineRun(code, "\n".join(last) if code else "", content)
+    sizes = {path.relative_to(place / "results").as_posix(): path.stat().st_size for path in files}
+    return MachineRun(code, "\n".join(last) if code else "", sizes)
+
+
+async def _piece(study: str, file: str, start: int, length: int) -> bytes:
+    with (cache_root() / "hosts" / study / "results" / file).open("rb") as content:
+        content.seek(start)
+        return content.read(length)
 
 
 async def _interrupt(run: str) -> None:
@@ -77,7 +84,8 @@ def run_on_each(
 ) -> dict[Path, MachineRun]:
     """Run a study on each machine of a cluster, with these options; each machine's run by its results folder.
 
-    An interruption ends them all; what they have finished is kept there. Raises LabError without a machine.
+    An interruption ends them all; what they have finished is kept there. Raises LabError without a machine,
+    and for one that is lost while its results are fetched.
     """
     machines = {machine: address for address, machine in client.run(_machine).items()}
     if not machines:
@@ -97,7 +105,19 @@ def run_on_each(
         each = found.get(machines[machine])
         lost = MachineRun(LabError.exit_code, f"its worker was lost: {each!r}")
         runs[folder] = each if isinstance(each, MachineRun) else lost
-        for name, content in runs[folder].files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_durably(folder / name, content, wait=False)
+        for file, size_bytes in runs[folder].files.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            pieces = _pieces(client, machines[machine], study.name, file, size_bytes)
+            write_durably(folder / file, pieces, wait=False)
     return runs
+
+
+def _pieces(client: Client, address: str, study: str, file: str, size_bytes: int) -> Iterator[bytes]:
+    """A file of a machine's results; a trace may be larger than the memory."""
+    for start in range(0, size_bytes, _PIECE_BYTES):
+        asked = (_piece, study, file, start, _PIECE_BYTES)
+        found = client.run(*asked, workers=[address], on_error="return").get(address)
+        if not isinstance(found, bytes):
+            cause = f"its results cannot be fetched: {found!r}"
+            raise LabError(cause, place=address, remedy="run the same command again: it goes on")
+        yield found
