@@ -10,13 +10,14 @@ write, as under Fedora's and RHEL's umask of 002.
 from __future__ import annotations
 
 import errno
+import fcntl
 import grp
 import os
 import pwd
 import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -148,14 +149,26 @@ def refuse_link(path: Path) -> None:
 
 
 @contextmanager
-def opened_inside(path: Path) -> Iterator[int]:
-    """The descriptor of a folder that is no symbolic link. Raises OSError."""
-    refuse_link(path)
-    descriptor = os.open(path, _LISTED | os.O_NOFOLLOW)
+def closing(descriptor: int) -> Iterator[int]:
+    """A descriptor that is closed at the end of the context."""
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file unless another process has locked it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def opened_inside(path: Path) -> AbstractContextManager[int]:
+    """The descriptor of a folder that is no symbolic link. Raises OSError."""
+    refuse_link(path)
+    return closing(os.open(path, _LISTED | os.O_NOFOLLOW))
 
 
 def open_plain(path: Path | str, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
@@ -273,11 +286,8 @@ def _remedy(error: OSError, *, reading: bool) -> str:
 
 def sync(path: Path) -> None:
     """Make a file's content, or a folder's entries, durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeVar, cast
 
 Key = TypeVar("Key")
@@ -25,6 +26,11 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def matching(names: Iterable[str], globs: Sequence[str]) -> list[str]:
+    """The names that match one of the globs; without globs all."""
+    return [name for name in names if not globs or any(fnmatchcase(name, glob) for glob in globs)]
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

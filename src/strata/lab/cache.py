@@ -17,7 +17,6 @@ not those that were written is not used (see `strata.lab.integrity`).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -35,7 +34,7 @@ from typing import Any, ClassVar, Final, Self
 import platformdirs
 
 from strata.errors import LabError
-from strata.files import refuse_exchangeable_path, sync
+from strata.files import refuse_exchangeable_path, sync, try_lock
 from strata.lab.integrity import HASHES, MEMORY, damage, say_damage, write_hashes
 from strata.lab.process import refuse_ended
 
@@ -225,7 +224,7 @@ class Cache:
                 ) from error
             # In pieces: no signal ends a thread that waits in the kernel.
             while (
-                taken := next(filter(lambda index: _take(descriptors[index]), range(len(names))), None)
+                taken := next(filter(lambda index: try_lock(descriptors[index]), range(len(names))), None)
             ) is None:
                 refuse_ended()
                 time.sleep(_POLL_S)
@@ -276,13 +275,8 @@ class Cache:
 
     def is_locked(self, name: str) -> bool:
         """Whether somebody holds the lock of that name."""
-        try:
-            with (self.root / "locks" / name).open("r+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), (self.root / "locks" / name).open("r+") as file:
+            return not try_lock(file.fileno())
         return False
 
 
@@ -342,13 +336,6 @@ def packaged_root() -> Path | None:
 def find_entries(kind: str) -> list[Entry]:
     """The entries of a kind in all caches."""
     return [entry for cache in caches() for entry in cache.entries(kind)]
-
-
-def _take(descriptor: int) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def _can_be_anothers(folder: Path) -> bool:

@@ -14,13 +14,13 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.files import create, open_folder
+from strata.files import closing, create, open_folder, try_lock
 from strata.lab.cache import cache_root
 from strata.plan.compile import ENVIRONMENT
 
@@ -157,11 +157,8 @@ def is_stale(name: str, place: int) -> bool:
             owner = os.open(OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             return True  # its maker died at once, or its removal was cut short
-        try:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        finally:
-            os.close(owner)
-        return True
+        with closing(owner):
+            return try_lock(owner)
     return False
 
 
@@ -173,26 +170,17 @@ def remove_stale(place: Path) -> list[Path]:
     return [path for path in stale if not path.exists()]
 
 
-@contextmanager
-def opened_private(name: str, place: int) -> Iterator[int]:
+def opened_private(name: str, place: int) -> AbstractContextManager[int]:
     """The descriptor of a folder in another one; a link is refused."""
-    yield from _closed(os.open(name, _INSIDE, dir_fd=place))
+    return closing(os.open(name, _INSIDE, dir_fd=place))
 
 
-@contextmanager
-def opened_place(place: Path) -> Iterator[int]:
+def opened_place(place: Path) -> AbstractContextManager[int]:
     """The descriptor of a folder for private folders; as root one that no other user can exchange.
 
     Raises LabError if another user could, and OSError if it cannot be opened.
     """
-    yield from _closed(open_folder(place, LabError))
-
-
-def _closed(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return closing(open_folder(place, LabError))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import Final
 
 from strata.console import Terminal
 from strata.errors import StrataError
-from strata.files import write_durably
+from strata.files import closing, write_durably
 
 HASHES: Final = "hashes.json"
 """The hash of every file and folder of an entry, by name."""
@@ -149,11 +149,8 @@ def content_hash(path: Path) -> str:
 def _file_hash(path: Path) -> str:
     if path.is_symlink():
         return f"-> {path.readlink()}"
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as descriptor:
         return data_hash(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _below(folder: Path) -> Iterator[Path]:

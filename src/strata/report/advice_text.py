@@ -259,14 +259,12 @@ def _behind(advice: Advice) -> Iterator[str]:
 
 
 def _out(advice: Advice) -> Iterator[str]:
-    unfit: dict[str, list[str]] = {}
-    lacking: dict[str, list[str]] = {}
-    for excluded in advice.out:
-        if excluded.why == "requirement":
-            because = f" ({excluded.text})" if excluded.capability == DURABLE else ""
-            unfit.setdefault(excluded.capability, []).append(excluded.stack + because)
-        else:
-            lacking.setdefault(excluded.text, []).append(excluded.stack)
+    unfit = grouped(
+        (each.capability, each.stack + (f" ({each.text})" if each.capability == DURABLE else ""))
+        for each in advice.out
+        if each.why == "requirement"
+    )
+    lacking = grouped((each.text, each.stack) for each in advice.out if each.why != "requirement")
     for capability, stacks in unfit.items():
         levels = {need.capability: need.level for need in advice.use.needs}
         asks = "prefers" if levels.get(capability) == "preferred" else "requires"

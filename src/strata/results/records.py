@@ -11,7 +11,6 @@ complete.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from typing import Final, Protocol
 
 from strata.errors import ResultError
 from strata.files import (
+    closing,
     explained,
     make_folder,
     open_plain,
@@ -32,6 +32,7 @@ from strata.files import (
     refuse_exchangeable,
     refuse_link,
     sync,
+    try_lock,
     write_durably,
 )
 from strata.results.reading import Sealed, read_record, result_text
@@ -255,24 +256,20 @@ def locked(folder: Path) -> Iterator[None]:
     place = folder / ".lock"
     with explained(place, "lock the folder"):
         descriptor = open_plain(place, os.O_RDWR | os.O_CREAT)
-    try:
+    with closing(descriptor):
         if os.fstat(descriptor).st_nlink > 1:
             raise ResultError("the lock file is a hard link", place=str(place), remedy="remove it")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(descriptor):
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             who = f"process {holder}" if holder else "another process"
             raise ResultError(
                 f"{who} is running a study into this folder",
                 place=str(folder),
                 remedy="wait for it to end, or choose another folder with --results",
-            ) from error
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def listed(folder: Path) -> list[Path]:

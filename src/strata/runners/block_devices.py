@@ -19,13 +19,13 @@ import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.files import create, explained
+from strata.files import closing, create, explained
 from strata.lab.folder import PrivateFolder
 from strata.machine.reading import SystemFiles
 from strata.units import format_size
@@ -69,9 +69,9 @@ def attach_images(folder: PrivateFolder, sizes_bytes: Mapping[str, int]) -> dict
     loops = {}
     for name, size_bytes in sizes_bytes.items():
         file = f"{name}.img"
-        image = _image(folder, file, size_bytes)
         try:
-            loops[name] = attach(image, f"{mark_of(folder.path)}{file}")
+            with closing(_image(folder, file, size_bytes)) as image:
+                loops[name] = attach(image, f"{mark_of(folder.path)}{file}")
         except OSError as error:
             raise LabError(
                 f"no loop device for {name}: {error.strerror}",
@@ -79,8 +79,6 @@ def attach_images(folder: PrivateFolder, sizes_bytes: Mapping[str, int]) -> dict
                 remedy="--scratch must be on a filesystem with direct I/O, such as ext4 or XFS on a disk; "
                 "the kernel must be 5.8 or newer",
             ) from error
-        finally:
-            os.close(image)
     return loops
 
 
@@ -152,13 +150,8 @@ def _status(loop: int) -> Attached:
     return Attached(mark.rstrip(b"\0").decode(errors="replace"), device, inode)
 
 
-@contextmanager
-def _opened(node: Path, flags: int = os.O_RDWR) -> Iterator[int]:
-    descriptor = os.open(node, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _opened(node: Path, flags: int = os.O_RDWR) -> AbstractContextManager[int]:
+    return closing(os.open(node, flags | os.O_CLOEXEC | os.O_NOFOLLOW))
 
 
 CONNECTIONS_NAME: Final = "connections.json"

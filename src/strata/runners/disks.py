@@ -23,7 +23,7 @@ from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
 from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
-from strata.files import write_durably
+from strata.files import closing, try_lock, write_durably
 from strata.model.study import Study, StudyDevice
 from strata.plan.model import Plan, sha256_hex
 from strata.units import SECTOR_BYTES, format_size
@@ -185,8 +185,8 @@ class RealDisks:
     def _empty(self, chosen: ChosenDisk) -> None:
         """Erase the signatures of earlier content."""
         disk = chosen.disk
-        descriptor = self._opened(chosen, os.O_RDWR | os.O_EXCL)  # the kernel refuses it if it is in use
-        try:
+        # The kernel refuses it if it is in use.
+        with closing(self._opened(chosen, os.O_RDWR | os.O_EXCL)) as descriptor:
             now = disk_at(self.machine, disk.number)
             if now is None or now.identity() != disk.identity():
                 raise _changed(chosen)
@@ -199,8 +199,6 @@ class RealDisks:
             if now.partitions:
                 with suppress(OSError):  # seen below
                     fcntl.ioctl(descriptor, _BLKRRPART)
-        finally:
-            os.close(descriptor)
         after = disk_at(self.machine, disk.number)
         if after is None:
             raise _changed(chosen)
@@ -344,12 +342,3 @@ def _asked(descriptor: int, request: int) -> int:
     with suppress(OSError):
         return int(struct.unpack("Q", fcntl.ioctl(descriptor, request, bytes(8)))[0])
     return 0
-
-
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file unless it is locked already."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

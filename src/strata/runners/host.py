@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from strata.devices.device import Device
 from strata.errors import LabError, StudyError, ToolError
-from strata.files import explained, refuse_exchangeable_path
+from strata.files import closing, explained, refuse_exchangeable_path, try_lock
 from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.initrd import Inside
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
@@ -42,7 +42,7 @@ from strata.runners.base import (
 )
 from strata.runners.block_devices import Connections, attach_images, network_devices
 from strata.runners.conditioning import condition
-from strata.runners.disks import RealDisks, try_lock
+from strata.runners.disks import RealDisks
 from strata.runners.kernel import (
     BOOT_NAME,
     HostKernel,
@@ -301,14 +301,12 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
     """
     with explained(lock, "take turns with other runs", LabError):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
+    with closing(descriptor):
         while not try_lock(descriptor):
             task.report(Progress("waiting for another run's trial on this machine", "", 0))
             if task.cancel.wait(_POLL_S):
                 raise Cancelled
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _folders_of(path: Path) -> dict[str, str]:

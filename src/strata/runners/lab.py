@@ -6,8 +6,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from strata.devices.device import Device
 from strata.errors import RunError
-from strata.files import explained
+from strata.files import closing, explained
 from strata.lab.boot import (
     CHARGES_NS,
     Power,
@@ -332,11 +332,7 @@ class _Watch:
         return f"{trial}, step {self._tail.step_id}" if self._tail.step_id else f"{trial}, boot"
 
 
-@contextmanager
-def _for_appending(path: Path) -> Iterator[int]:
+def _for_appending(path: Path) -> AbstractContextManager[int]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
     with explained(path, "make the file"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        return closing(os.open(path, flags, 0o644))

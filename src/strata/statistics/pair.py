@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Final, get_args
 
 from strata.errors import ResultError
@@ -24,6 +23,7 @@ from strata.statistics.level import estimate
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 from strata.statistics.survival_pair import SurvivalRow, survival_rows
+from strata.words import matching
 
 _GAIN: Final = MetricKind("gain", "1", "higher", headline=True)
 
@@ -208,8 +208,7 @@ def kinds_asked(
         workload: [
             kind
             for kind in results.kinds(workload)
-            if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
-            or kind.name in options.also
+            if (matching([kind.name], globs) if globs else kind.headline) or kind.name in options.also
         ]
         for workload in workloads
     }

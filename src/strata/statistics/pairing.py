@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from strata.errors import ResultError
@@ -14,6 +13,7 @@ from strata.results.capabilities import Capabilities
 from strata.results.differences import Naming
 from strata.results.store import Reading
 from strata.statistics.study import StudyResults
+from strata.words import matching
 
 Likeness = Literal["identical", "the same numbers", "different"]
 
@@ -171,11 +171,7 @@ def _refuse_unknown(first: Side, second: Side, renamed: Mapping[str, str]) -> No
 
 
 def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
-    return {
-        old: new
-        for old, new in names.items()
-        if not globs or any(fnmatchcase(name, glob) for glob in globs for name in (old, new))
-    }
+    return {old: new for old, new in names.items() if matching((old, new), globs)}
 
 
 def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell], list[Absence]]:

@@ -7,7 +7,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
@@ -19,7 +18,7 @@ from strata.statistics.interval import SEEDS_MIN, confidence_of
 from strata.statistics.pair import ComparisonOptions, kinds_asked
 from strata.statistics.selftest import STUDIES_SEED, interval_of_means
 from strata.statistics.study import StudyResults
-from strata.words import counted
+from strata.words import counted, matching
 
 POWER: Final = 0.9
 """The share of comparisons that find a difference of the size that counts as visible."""
@@ -79,20 +78,14 @@ def _reach(n: int) -> float:
 
 def sights(results: StudyResults, options: ComparisonOptions) -> Iterator[Sight]:
     """Of each chosen cell and metric that has a value, in the study's order."""
-    globs = {"stack": options.stacks, "workload": options.workloads}
-    chosen = {
-        what: [name for name in names if not globs[what] or any(fnmatchcase(name, g) for g in globs[what])]
-        for what, names in (("stack", results.stacks), ("workload", results.workloads))
-    }
-    for workload, kinds in kinds_asked(results, chosen["workload"], options).items():
+    stacks = matching(results.stacks, options.stacks)
+    workloads = matching(results.workloads, options.workloads)
+    for workload, kinds in kinds_asked(results, workloads, options).items():
         for kind in kinds:
             every = [results.series(CellKey(stack, workload), kind) for stack in results.stacks]
-            yield from (_sight(each, every, kind, options.zone) for each in every if _is_in(each, chosen))
-
-
-def _is_in(each: CellSeries, chosen: dict[str, list[str]]) -> bool:
-    values = each.series.values.values()
-    return each.stack in chosen["stack"] and bool(values) and min(values) > 0
+            for each in every:
+                if each.stack in stacks and min(each.series.values.values(), default=0) > 0:
+                    yield _sight(each, every, kind, options.zone)
 
 
 def _sight(own: CellSeries, every: Sequence[CellSeries], kind: MetricKind, zone: float) -> Sight:

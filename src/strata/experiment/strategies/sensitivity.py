@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Final
 
@@ -32,6 +31,7 @@ from strata.results.findings import (
 )
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults
+from strata.words import matching
 
 NEAR: Final = 1.1
 """A judgement: where the rival waits longer by more than this with one seed, no further seed is tried."""
@@ -109,7 +109,7 @@ class Sensitivity:
         return found
 
     def _is_asked(self, name: str) -> bool:
-        return not self.globs or any(fnmatchcase(name, glob) for glob in self.globs)
+        return bool(matching([name], self.globs))
 
     def judge(self, variation: Variation, results: StudyResults) -> Tried:
         """The comparison of the best leader with the best rival, or why there is none."""
