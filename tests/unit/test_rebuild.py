@@ -20,7 +20,7 @@ from strata.model.metric import Metric
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.plan.compile import compile_trial, skipped
-from strata.report.findings import rebuild
+from strata.report.findings import rebuilds
 from strata.report.table import Table
 from strata.results.findings import Compared, Finding, Tried
 from strata.units import GIB, NS_PER_S, SECTOR_BYTES
@@ -141,7 +141,8 @@ def test_the_whole_is_shown_beside_the_estimate_and_what_was_not_rebuilt_is_name
     assert [each.verdict for each in found.tried] == ["measured", "measured", "estimated", "measured"]
     for guess, truth in zip(estimate(found).compared, found.tried[-1].compared, strict=True):
         assert guess.level == pytest.approx(truth.level, rel=1e-6)
-    [table] = [each for each in rebuild(found) if isinstance(each, Table)]
+    [section] = rebuilds([found])
+    [table] = [each for each in section.blocks if isinstance(each, Table)]
     assert [column.title for column in table.columns[-2:]] == [
         "16 GiB of each disk, estimated",
         "16 GiB of each disk, measured",
@@ -168,7 +169,10 @@ def test_every_stack_with_a_mirror_is_aged_loses_a_disk_and_is_rebuilt(tmp_path:
     assert strategy.study == ASKED.study(strategy.chosen), "a variation changes what the user has"
     larger = ASKED.study(strategy.chosen, {CAPACITY: 4 * GIB})
     assert larger.name == strategy.study.name
-    assert {each.capacity_bytes for each in larger.devices.values()} == {4 * GIB}
+    sizes = {key: {each.capacity_bytes for each in larger.stack_devices(key)} for key in larger.stacks}
+    assert sizes == {"md": {4 * GIB}, "btrfs": {16 * GIB}, "zfs": {4 * GIB}}
+    fills = {key: age.fill for key in larger.stacks if (age := larger.of(key).age)}
+    assert fills == {"md": 0.6, "btrfs": 0.15, "zfs": 0.6}, "as many bytes, with room for block groups"
     for study in (strategy.study, larger):
         assert not skipped(study)
         for key in strategy.cells.keys:

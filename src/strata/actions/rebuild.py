@@ -79,7 +79,7 @@ class RebuildAsked:
         """The study of a part of each disk, idle and under a load, with a spare disk for every stack."""
         size_bytes = int((changes or {}).get(CAPACITY, self.part_bytes))
         devices = dict(study.devices)
-        stacks = {name: _with_spare(stack, devices, size_bytes) for name, stack in study.stacks.items()}
+        roomy = {name: _with_spare(stack, devices, size_bytes) for name, stack in study.stacks.items()}
         # As long for both parts, so that the load's own seeks are no difference.
         window_s = max(_WINDOW_S_MIN, max(2 * self.part_bytes, size_bytes) // _BYTES_PER_S_MIN)
         loads = {"idle": ("random-read-4k", 1), "loaded": ("random-mix-4k", self.rate_per_s)}
@@ -89,13 +89,16 @@ class RebuildAsked:
             study,
             name=f"{study.name}-rebuild",
             devices=devices,
-            stacks=stacks,
+            stacks={name: stack for name, (stack, _) in roomy.items()},
+            own={
+                name: {**study.own.get(name, {}), "age": self._age(room)} for name, (_, room) in roomy.items()
+            },
             workloads={
                 name: fio.model_validate({**alike, "preset": preset, "rate": rate})
                 for name, (preset, rate) in loads.items()
             },
             seeds=tuple(range(1, self.seeds + 1)),
-            age=Age(fill=f"{self.fill:.2%}", overwrites=self.overwrites),
+            age=self._age(1.0),
             time_limit_ns=max(study.time_limit_ns, 2 * window_s * NS_PER_S),
             prepare="each",
             precision=None,
@@ -103,18 +106,24 @@ class RebuildAsked:
             reference=None,
         )
 
+    def _age(self, room: float) -> Age:
+        return Age(fill=f"{max(self.fill / room, FILL_MIN):.2%}", overwrites=self.overwrites)
 
-def _with_spare(stack: Stack, devices: dict[str, StudyDevice], size_bytes: int) -> Stack:
-    """The stack with a spare disk, whose disks, in ``devices``, are of this size."""
-    lost = devices[lost_disk(stack)]
-    spare = f"{_SPARE}-{lost.device.name}"
-    devices[spare] = replace(lost, name=spare, capacity_bytes=size_bytes)
-    for name in stack.devices:
-        devices[name] = replace(devices[name], capacity_bytes=size_bytes // MIB * MIB)
+
+def _with_spare(stack: Stack, devices: dict[str, StudyDevice], size_bytes: int) -> tuple[Stack, float]:
+    """The stack with a spare disk, and how many times this size its disks, in ``devices``, are."""
     lowest = next(index for index, layer in enumerate(stack.layers) if not layer.beside)
     layers = list(stack.layers)
     if "spares" not in layers[lowest].device_keys:
         cause = f"{stack.name}: Strata cannot rebuild its layer {layers[lowest].layer}"
         raise StudyError(cause, place="--stack", remedy="name other stacks")
+    members = {name: devices[name] for name in (*stack.devices, lost_disk(stack))}
+    whole_bytes = min(each.device.capacity_bytes for each in members.values())
+    room = min(layers[lowest].rebuild_room, whole_bytes / size_bytes)
+    names = {name: f"{name}-{stack.name}" if room > 1 else name for name in members}
+    lost = members[lost_disk(stack)]
+    spare = f"{_SPARE}-{lost.device.name}" + (f"-{stack.name}" if room > 1 else "")
+    for name, each in {**{names[name]: each for name, each in members.items()}, spare: lost}.items():
+        devices[name] = replace(each, name=name, capacity_bytes=round(size_bytes * room) // MIB * MIB)
     layers[lowest] = layers[lowest].model_copy(update={"spares": [spare]})
-    return replace(stack, layers=tuple(layers))
+    return replace(stack, devices=tuple(names[name] for name in stack.devices), layers=tuple(layers)), room

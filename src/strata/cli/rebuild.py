@@ -16,7 +16,7 @@ from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.report.document import Document
-from strata.report.findings import rebuild as shown
+from strata.report.findings import rebuilds
 from strata.results.store import ResultsFolder
 from strata.units import parse_share, parse_size
 
@@ -67,5 +67,5 @@ def rebuild(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(found)
     else:
-        stdout().print(Document([*shown(found)]))
+        stdout().print(Document([*rebuilds([found])]))
     conclude(experiment, whole=found.whole)

@@ -119,6 +119,10 @@ class Btrfs(Filesystem):
     prerequisites = filesystem_prerequisites("btrfs", "btrfs")
     device_keys = ("spares",)
     rebuilds_used_only: ClassVar[bool] = True
+    # Block groups take a tenth of the array, or 1 GiB, and another is made before the present ones are 80 %
+    # full (should_alloc_chunk() of fs/btrfs/block-group.c); what is rewritten between two commits, of a small
+    # disk everything, counts twice. At 60 % of 4 GiB nothing is unallocated then.
+    rebuild_room: ClassVar[float] = 4.0
     capacity_bytes_min = 256 << 20
     checker = ("btrfs", "check", "--readonly")
     allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
@@ -353,8 +357,10 @@ class Btrfs(Filesystem):
         """Replace the lost disk, named by its number, because it cannot be read.
 
         The process that requests it does the work. It is a service, so that it may outlive its step; it stays
-        up after the work, during which it holds the lock. btrfs refuses (ENOSPC) where no space is
-        unallocated for another block group, even with free space in the present ones.
+        up after the work, during which it holds the lock. btrfs refuses (ENOSPC) where nothing is
+        unallocated, even with free space in the block groups: each is set read-only while it is copied, and
+        a further one must then take what is written, always of SYSTEM (btrfs_inc_block_group_ro() of
+        fs/btrfs/block-group.c). Real disks do so, too (kdave/btrfs-progs, issues 362, 870); balance first.
         """
         # mkfs numbered the disks from 1 on.
         number = str(context.lower.index(lost) + 1)

@@ -162,6 +162,9 @@ class Abilities:
 
     rebuilds_used_only: ClassVar[bool] = False
     """Whether a rebuild copies what is used alone, and not the whole disk."""
+    rebuild_room: ClassVar[float] = 1.0
+    """How many times the measured part a disk is made, with the same data, where a small one has no room to
+    rebuild in though a whole one has."""
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Start to replace the lost device at the path ``lost`` by the one at ``spare``, without waiting."""

@@ -133,6 +133,7 @@ COMMON: Final = (
     *PER_OPERATION,
     MetricSpec("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
     MetricSpec("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
+    MetricSpec("rebuild_ns", "ns", "lower", "with a rebuild in before_measure: from the loss to its end"),
     MetricSpec("aged_snapshots_bytes", "B", "lower", "with snapshots of age: space that only they held"),
     MetricSpec(
         "aged_snapshots_{delete,send}_ns",

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from strata.reading.claims import Claim
 from strata.report.claims import TONES, level_text
-from strata.report.document import Block, Heading, Paragraph
+from strata.report.document import Block, Heading, Paragraph, Section
 from strata.report.spans import Tone
 from strata.report.table import Cell, Column, Table, columns
 from strata.results.findings import BreakEven, Compared, Finding, Outcome, Tried, Variation
@@ -174,9 +174,15 @@ def proposed(claim: Claim, wanted: Sequence[tuple[Variation, str]]) -> Iterator[
     yield Table(columns("variation", "why"), rows)
 
 
-def rebuild(found: Finding) -> Iterator[Block]:
+def rebuilds(every: Iterable[Finding]) -> Iterator[Section]:
+    """How long a lost disk takes to rebuild at its full size."""
+    if blocks := [block for found in every for block in _rebuild(found)]:
+        yield Section("rebuild", "Time to rebuild a lost disk", blocks)
+
+
+def _rebuild(found: Finding) -> Iterator[Block]:
     """A row for each stack and load: the rebuilds of the parts, and the time for the whole disk."""
-    yield Heading("Time to rebuild a lost disk", note=found.subject)
+    yield Heading(found.subject)
     cells = dict.fromkeys((each.stack, each.workload) for tried in found.tried for each in tried.compared)
     rows = []
     for cell in cells:

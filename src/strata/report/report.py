@@ -31,6 +31,7 @@ class Report:
         advice: On what the study asks, and on other uses.
         sensitivity: By use, what would change the advice.
         confirmed: By use or workload, predictions beside measurements on real disks.
+        rebuilt: By stacks, how long the rebuild of a lost disk takes.
         reference: The stack to compare all cells with; None: the study's own.
         metrics: The metrics to show, by default each workload's leading ones.
         has_counts: Whether a terminal shows what one operation cost.
@@ -44,6 +45,7 @@ class Report:
     metrics: Sequence[str] = ()
     has_counts: bool = False
     confirmed: Mapping[str, Finding] = field(default_factory=dict)
+    rebuilt: Mapping[str, Finding] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: ResultsFolder, reference: str | None = None) -> Report:
@@ -52,7 +54,10 @@ class Report:
         check_reportable(results, reference)
         advice = advise_on_all(results, capabilities)
         sensitivity, confirmed = (findings_of(folder, kind) for kind in ("sensitivity", "confirm"))
-        return cls(results, capabilities, advice, reference, sensitivity, confirmed=confirmed)
+        rebuilt = findings_of(folder, "rebuild")
+        return cls(
+            results, capabilities, advice, reference, sensitivity, confirmed=confirmed, rebuilt=rebuilt
+        )
 
     @cached_property
     def asked(self) -> Advice | None:

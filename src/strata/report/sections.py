@@ -31,6 +31,7 @@ from strata.report.document import (
     marker,
 )
 from strata.report.effects import curves, effects_views
+from strata.report.findings import rebuilds
 from strata.report.methods import data, methods, reproduce
 from strata.report.origin import cost_line, precision_notes, seeds_words
 from strata.report.palette import stack_colours
@@ -181,6 +182,7 @@ SECTIONS: Final[tuple[Callable[[Report], Iterator[Section]], ...]] = (
     answered,
     missing,
     confirmations,
+    lambda report: rebuilds(report.rebuilt.values()),
     advised,
     cells,
     effects,
