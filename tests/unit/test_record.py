@@ -155,6 +155,35 @@ def test_a_thread_has_news_by_locks_and_by_the_end_of_others_and_an_exec_closes(
     assert calls[2].think_ns == 2_999_000 - 250_000  # two calls and the entry of its own were traced in it
 
 
+# A client looks for the file of a server until it is there; the server removes it when it was read.
+LOOKS = """
+10 1.001 clone(flags=SIGCHLD) = 11 <0.000001000>
+10 1.002 openat(AT_FDCWD</data>, "run/pid", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000001000>
+11 1.003 mkdir("run", 0700) = 0 <0.000001000>
+11 1.004 openat(AT_FDCWD</data>, "run/new", O_RDWR|O_CREAT|O_EXCL) = 3</data/run/new> <0.000001000>
+11 1.005 rename("run/new", "run/pid") = 0 <0.000001000>
+10 1.006 openat(AT_FDCWD</data>, "run/pid", O_RDONLY) = 3</data/run/pid> <0.000001000>
+12 1.007 openat(AT_FDCWD</data>, "run/pid", O_RDWR|O_CREAT) = 3</data/run/pid> <0.000001000>
+11 1.008 unlink("run/pid") = 0 <0.000001000>
+11 1.009 rmdir("run") = 0 <0.000001000>
+"""
+
+
+def test_a_call_follows_the_one_that_made_its_name_and_a_removal_follows_every_use() -> None:
+    calls, _ = recorded(LOOKS, Names({".": None}, is_kept=True))
+
+    assert [(each.thread, each.after, each.name) for each in calls] == [
+        (0, (), "stat"),
+        (1, (), "mkdir"),
+        (1, (), "open"),
+        (1, (), "rename"),
+        (0, (3,), "open"),
+        (2, (3,), "open"),
+        (1, (4, 5), "unlink"),
+        (1, (), "rmdir"),
+    ]
+
+
 def test_names_renamed_folders_and_copies_are_as_the_application_had_them() -> None:
     """Names beyond ASCII and with commas; what lies in a renamed folder; copies at places."""
     odd = Names({".": None, "ä": None, "ä/in": 1, "ä, <x>.db": 5}, is_kept=True)

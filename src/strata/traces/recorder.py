@@ -2,9 +2,10 @@
 """From system calls to a recording: whose file each concerns, what it waited for, how long it thought.
 
 What a call waited for is known where strace shows it: the thread's own calls before, a message through a pipe
-or a socket, a child's begin and end, a futex, a lock of a file. Each is an order that held in the recording
-and has to hold in a replay; what happened meanwhile elsewhere is chance. (Weiss, Harter, Arpaci-Dusseau,
-Arpaci-Dusseau: ROOT: replaying multithreaded traces with resource-oriented ordering, SOSP 2013.)
+or a socket, a child's begin and end, a futex, a lock of a file, a name that another made or removed. Each is
+an order that held in the recording and has to hold in a replay; what happened meanwhile elsewhere is chance.
+(Weiss, Harter, Arpaci-Dusseau, Arpaci-Dusseau: ROOT: replaying multithreaded traces with resource-oriented
+ordering, SOSP 2013.)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 from strata.traces.arguments import asked, bits, unescaped
 from strata.traces.calls import About, Call, Names
 from strata.traces.strace import EXITED, SystemCall, options
-from strata.traces.tasks import Before, Descriptors, Handle, LastCall, TracedTask
+from strata.traces.tasks import Before, Descriptors, Handle, LastCall, News, TracedTask, learn
 
 _FD: Final = re.compile(r"(\d+)<((?:[^<>]|->)*)>?(\(deleted\))?")
 _PATH: Final = re.compile(r'(?:(AT_FDCWD|\d+)<(/[^<>]*)>, )?"((?:[^"\\]|\\.)*)"')
@@ -69,11 +70,12 @@ class Recorder:
     ) -> None:
         self._root, self._names, self._start, self._before = str(folder), names, working_folder, before or {}
         self._tasks: dict[int, TracedTask] = {}
-        self._messages: dict[object, dict[int, int]] = {}
+        self._told = News()
         self._ended: dict[int, dict[int, int]] = {}  # what an ended task knew
         self._threads: list[LastCall] = []  # of the recording
         self._sizes: dict[str, int] = {}
         self._folders = {name for name, size in names.before.items() if size is None}
+        self._there = set(names.before)
         self._grown = self._grown_most = 0
         self._tracing_ns = tracing_ns
         self.calls: list[Call] = []
@@ -126,7 +128,7 @@ class Recorder:
         return task
 
     def _emit(self, call: SystemCall, task: TracedTask, name: str, *words: object) -> None:
-        _learn(task.known, task.process.ended)
+        learn(task.known, task.process.ended)
         thread = task.thread
         if thread is None or self._threads[thread].owner != call.task:
             thread = self._thread(task)
@@ -207,7 +209,9 @@ class Recorder:
 
     def _open(self, call: SystemCall, task: TracedTask, name: str, flags: str) -> Handle:
         handle = Handle(name, is_appending="a" in flags)
-        self._emit(call, task, "open", handle, self._names.number(name), flags)
+        with self._told.using(task, name, is_changed="c" in flags and name not in self._there):
+            self._emit(call, task, "open", handle, self._names.number(name), flags)
+        self._there.add(name)
         if "t" in flags:
             self._resize(name, 0)
         return handle
@@ -391,11 +395,13 @@ class Recorder:
         elif kind in {"rename", "link"}:
             self._on_two_names(call, task, kind, name, self._path(call, task, 1))
         elif name is not None:
-            self._emit(call, task, kind, self._names.number(name))
+            with self._told.using(task, name, is_changed=True):
+                self._emit(call, task, kind, self._names.number(name))
             if kind == "mkdir":
                 self._folders.add(name)
             elif kind == "unlink":
                 self._resize(name, 0)
+            (self._there.discard if kind in {"unlink", "rmdir"} else self._there.add)(name)
 
     def _on_two_names(
         self, call: SystemCall, task: TracedTask, kind: str, name: str | None, other: str | None
@@ -403,7 +409,12 @@ class Recorder:
         if name is None or other is None:
             self.unseen["moved"] += (name or other) is not None
             return
-        self._emit(call, task, kind, self._names.number(name), self._names.number(other))
+        with (
+            self._told.using(task, name, is_changed=kind == "rename"),
+            self._told.using(task, other, is_changed=True),
+        ):
+            self._emit(call, task, kind, self._names.number(name), self._names.number(other))
+        self._there.add(other)
         if kind == "rename":
             self._move(name, other)
 
@@ -413,7 +424,7 @@ class Recorder:
         if name in self._folders:
             for each in self._names.below(name):  # it has to be there, to be found by its new name
                 self._names.number(each)
-            known = {*self._sizes, *self._folders, *self._names.below(name)}
+            known = {*self._sizes, *self._folders, *self._there, *self._names.below(name)}
             moved += sorted(each for each in known if each.startswith(f"{name}/"))
         for each in moved:
             size, new = self._size(each), other + each[len(name) :]
@@ -421,6 +432,8 @@ class Recorder:
             self._resize(new, size)
             if each in self._folders:
                 self._folders.add(new)
+            self._there.discard(each)
+            self._there.add(new)
         for task in self._tasks.values():
             for handle in task.process.handles.values():
                 if f"{handle.name}/".startswith(f"{name}/"):
@@ -435,7 +448,8 @@ class Recorder:
             handle = self._file(call, task)
             name = handle.name if handle else None
         if name is not None:
-            self._emit(call, task, "touch", self._names.number(name))
+            with self._told.using(task, name):
+                self._emit(call, task, "touch", self._names.number(name))
 
     def _on_sync(self, call: SystemCall, task: TracedTask) -> None:
         self._emit(call, task, "sync")
@@ -446,30 +460,24 @@ class Recorder:
 
     # What a task learns of others.
 
-    def _send(self, task: TracedTask, key: object) -> None:
-        _learn(self._messages.setdefault(key, {}), task.known)
-
-    def _receive(self, task: TracedTask, key: object) -> None:
-        _learn(task.known, self._messages.get(key, {}))
-
     def _on_message(self, call: SystemCall, task: TracedTask, *, is_sent: bool | None = None) -> None:
         found = _CHANNEL.match(call.arguments)
         if found is None or call.is_failed:
             return
         pipe, own, other = found.groups()
         if is_sent if is_sent is not None else call.name.startswith("send"):
-            self._send(task, pipe or own)
+            self._told.send(task, pipe or own)
         else:
-            self._receive(task, pipe or other)
+            self._told.receive(task, pipe or other)
 
     def _on_futex(self, call: SystemCall, task: TracedTask) -> None:
         is_private = "PRIVATE" in call.arguments
         key = ("futex", call.arguments.partition(",")[0], id(task.process) if is_private else None)
         if "FUTEX_WAKE" in call.arguments:
             if call.result:
-                self._messages[key] = dict(task.known)
+                self._told.by_key[key] = dict(task.known)
         elif call.result == 0:
-            self._receive(task, key)
+            self._told.receive(task, key)
 
     def _on_lock(self, call: SystemCall, task: TracedTask) -> None:
         if call.is_failed or not (
@@ -480,9 +488,9 @@ class Recorder:
         if found is None or self._opened(found) is None:
             return
         if "F_UNLCK" in call.arguments or "LOCK_UN" in call.arguments:
-            self._send(task, ("lock", found[2]))
+            self._told.send(task, ("lock", found[2]))
         elif "F_GETLK" not in call.arguments:
-            self._receive(task, ("lock", found[2]))
+            self._told.receive(task, ("lock", found[2]))
 
     def _on_clone(self, call: SystemCall, task: TracedTask) -> None:
         if call.result is None or call.result <= 0:
@@ -501,7 +509,7 @@ class Recorder:
     def _on_wait(self, call: SystemCall, task: TracedTask) -> None:
         found = _CHILD.search(call.arguments)
         child = int(found[1]) if found else call.result or 0
-        _learn(task.known, self._ended.get(child, {}))
+        learn(task.known, self._ended.get(child, {}))
 
     def _on_exec(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed:
@@ -517,8 +525,8 @@ class Recorder:
                 self._release(call, task, descriptor)
         self._ended[call.task] = dict(task.known)
         # Who joins a thread that has ended need not ask the kernel.
-        _learn(task.process.ended, task.known)
-        self._messages["futex", task.woken, None] = dict(task.known)
+        learn(task.process.ended, task.known)
+        self._told.by_key["futex", task.woken, None] = dict(task.known)
 
     def _on_folder(self, call: SystemCall, task: TracedTask) -> None:
         if not call.is_failed:
@@ -526,11 +534,6 @@ class Recorder:
             text = _PATH.search(call.arguments)
             path = unescaped(found[2] if found else text[3] if text else ".")
             task.process.folder = _joined(task.process.folder, path)
-
-
-def _learn(known: dict[int, int], more: Mapping[int, int]) -> None:
-    for thread, at in more.items():
-        known[thread] = max(at, known.get(thread, at))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of each task (a thread) that is recorded: what it has open, and which ended calls it knows of."""
+"""Of each task (a thread) that is recorded: what it has open, which ended calls it knows of, and by whom."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
+
+_SLASH: Final = re.compile("/")
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +49,41 @@ class TracedTask:
     """Calls since the last one of the recording: each took the tracer's time."""
     woken: str = ""
     """The futex that its end wakes: who joins a thread waits there."""
+
+
+def learn(known: dict[int, int], more: Mapping[int, int]) -> None:
+    for thread, at in more.items():
+        known[thread] = max(at, known.get(thread, at))
+
+
+@dataclass(slots=True)
+class News:
+    """What tasks learn of each other, by the message, the lock or the name through which they do."""
+
+    by_key: dict[object, dict[int, int]] = field(default_factory=dict)
+
+    def send(self, task: TracedTask, key: object) -> None:
+        learn(self.by_key.setdefault(key, {}), task.known)
+
+    def receive(self, task: TracedTask, key: object) -> None:
+        learn(task.known, self.by_key.get(key, {}))
+
+    @contextmanager
+    def using(self, task: TracedTask, name: str, *, is_changed: bool = False) -> Iterator[None]:
+        """A call follows the one that made its name or a folder above it, and a removal all uses of it.
+
+        A program that waits for a file of another one (a lock, a server's PID) looks for it again and again.
+        """
+        ways = [name[: found.start()] for found in _SLASH.finditer(name)] + [name]
+        for each in ways:
+            self.receive(task, ("made", each))
+        if is_changed:
+            self.receive(task, ("used", name))
+        yield
+        for each in ways:
+            self.send(task, ("used", each))
+        if is_changed:
+            self.send(task, ("made", name))
 
 
 @dataclass(frozen=True, slots=True)
