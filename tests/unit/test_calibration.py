@@ -237,6 +237,10 @@ def test_only_values_that_a_cell_shows_are_searched_and_a_cache_that_is_off_is_s
     in_order = MeasuredCell(Pattern("read", 4096, 1), 12_000, {})
     slow = replace(reads[0], iops=70)
     assert "flash" not in {each.device.kind for each in candidates([slow, in_order], "")}
+    # As slow as a cloud volume, and a disk that says whether it rotates.
+    some = [replace(reads[0], iops=250)]
+    kinds = {said: {each.device.kind for each in candidates(some, "", rotates=said)} for said in (None, True)}
+    assert kinds == {None: {"rotating", "network"}, True: {"rotating"}}
     assert not {"write_cache", "write_cache_runs", "destage_window", "read_segments"} & shown
 
     writes = [MeasuredCell(Pattern("randwrite", 4096, depth), 1e3, {}) for depth in (1, 32)]

@@ -120,10 +120,10 @@ class Calibrated:
 
 
 def candidates(
-    cells: Sequence[MeasuredCell], class_name: str, *, write_cache: bool = True
+    cells: Sequence[MeasuredCell], class_name: str, *, write_cache: bool = True, rotates: bool | None = None
 ) -> list[Candidate]:
     """Devices that may be of the drive's class, with the pasts and the cache that writes may show."""
-    devices = [find_device(class_name)] if class_name else _near(cells)
+    devices = [find_device(class_name)] if class_name else _as_it_says(_near(cells), rotates)
     if devices and devices[0].kind not in _KINDS_NS:
         remedy = f"kinds: {', '.join(_KINDS_NS)}; calibrate a member of it"
         raise ResultError(f"a {devices[0].kind} is not calibrated", place=devices[0].name, remedy=remedy)
@@ -135,6 +135,11 @@ def candidates(
         for cache in (caches if Subject(device).is_volatile else (True,))
         for state in STATES[: None if has_writes and device.kind == "flash" else 1]
     ]
+
+
+def _as_it_says(devices: list[Device], rotates: bool | None) -> list[Device]:
+    """The devices that rotate, or do not, as the disk says; all if none does."""
+    return [each for each in devices if rotates in {None, each.kind == "rotating"}] or devices
 
 
 def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
@@ -175,7 +180,7 @@ def calibrate(
     chosen = [each for each in without_sleep([c for c in measured.cells if only(c)]) if not each.limit]
     if not chosen:
         raise ResultError("no measured cell is chosen", place=name, remedy="choose others with --only")
-    possible = candidates(chosen, class_name, write_cache=write_cache)
+    possible = candidates(chosen, class_name, write_cache=write_cache, rotates=measured.rotates)
     if not possible:
         raise ResultError("it is of no class's speed", place=name, remedy="name its class with --class")
     search, tried, interrupted = _searched(possible, chosen, step)

@@ -22,6 +22,8 @@ from strata.disks.usage import Usage
 from strata.errors import DiagnosticsError, StrataError, ToolError
 
 _WAKE_JOB: Final = (Pattern("randread", 4096, 1), 2)
+# The others may say the kernel's default: disks of a virtual machine, behind USB, a controller or a network.
+_SAY_WHETHER_THEY_ROTATE: Final = ("sata", "sas", "nvme", "loop")
 _OVER_S: Final = 60.0  # a job that takes this much longer than its time hangs
 
 
@@ -69,7 +71,8 @@ def measure_disk(
                 notes += said
         except KeyboardInterrupt:
             notes.append("the measurement was interrupted: later loads are missing")
-    return Measurements(tuple(cells[1:]), tuple(dict.fromkeys(notes)))
+    rotates = disk.rotational if disk.transport in _SAY_WHETHER_THEY_ROTATE else None
+    return Measurements(tuple(cells[1:]), tuple(dict.fromkeys(notes)), rotates)
 
 
 def _run(

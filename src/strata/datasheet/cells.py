@@ -37,10 +37,12 @@ _COMPLETION_NS: Final = 4_000  # of these, what fio's completion latency has: an
 
 @dataclass(frozen=True)
 class Measurements:
-    """The cells of some files, and what was left out or assumed."""
+    """The cells of some files or of a disk, and what was left out or assumed."""
 
     cells: tuple[MeasuredCell, ...]
     notes: tuple[str, ...]
+    rotates: bool | None = None
+    """Whether the disk says that it rotates; None: it did not say, or another machine's disk is behind it."""
 
 
 def read_cells(paths: Sequence[Path]) -> Measurements:
