@@ -19,6 +19,7 @@ from strata.advice.asked import answer_of
 from strata.devices.device import bundled_devices
 from strata.devices.processor import bundled_processors
 from strata.errors import DiagnosticsError, ResultError, RunError, StudyError, ToolError
+from strata.execution.pool import lab_bytes, memory_available_bytes
 from strata.execution.schedule import RETRIES
 from strata.experiment.experiment import Cells, Experiment, Interrupted
 from strata.experiment.run import run_study
@@ -44,6 +45,7 @@ ON_HOST: Final = "on-host"
 """The folder, among the results, of the measurements: a results folder for each question."""
 
 _CPU: Final = "study.cpu"
+_MEMORY: Final = "study.memory"
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ def confirm(  # noqa: PLR0917
     runner.check([])  # before the lab predicts
     known |= _processor(this.processor, listener)  # it takes minutes: all else is in order
     study = source(changes=known)
-    for text in _unlike(study, this, chosen):
+    memory = _memory(study) if known else {}
+    for text in _unlike(source(changes=known | memory), this, chosen):
         listener.warn(text)
     host = _Host(on_disks, place, runner, listener, this.retries)
     experiment = experiment_on(folder, source, math.inf, jobs, listener)
@@ -134,9 +137,8 @@ def confirm(  # noqa: PLR0917
     for each in asked:
         experiment.on_host = partial(host.measured, each.subject)
         its = _known_of(each.cells, study, known)
-        found.append(
-            experiment.answer(replace(each, changes=its if experiment.is_other(its, each.cells) else {}))
-        )
+        changes = its | memory if experiment.is_other(its, each.cells) else {}
+        found.append(experiment.answer(replace(each, changes=changes)))
         if experiment.interrupted:
             break
         if not found[-1].confirmed:
@@ -217,6 +219,17 @@ def _processor(file: Path | None, listener: Listener) -> dict[str, str]:
     if not file.exists():
         write_page(file, processor_toml(f"Measured on {machine()}", measure_processor(listener).parameters))
     return {_CPU: str(file.resolve())}
+
+
+def _memory(study: Study) -> dict[str, str]:
+    """The memory of this machine that a lab can have now: it decides which reads hit and when writers wait.
+
+    A power of two, so that the same command later has the same lab.
+    """
+    beside_bytes = lab_bytes(study) - study.memory_bytes
+    here_bytes = min(state_of(Sampler()).memory_bytes, memory_available_bytes() - beside_bytes)
+    most_bytes = 1 << max(1, here_bytes.bit_length()) - 1
+    return {_MEMORY: describe_size(most_bytes)} if most_bytes > study.memory_bytes else {}
 
 
 def _unlike(study: Study, this: RealMachine, chosen: RealDisks) -> Iterator[str]:
