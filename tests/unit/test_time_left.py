@@ -21,12 +21,6 @@ from strata.units import NS_PER_S
 from strata.words import time_left
 
 
-@dataclass(frozen=True)
-class Cell:
-    stack: str
-    workload: str
-
-
 @dataclass
 class FakeClock:
     now_s: float = 1000.0
@@ -65,7 +59,7 @@ def made(record: ResultRecord, trial: Trial, *, virtual_s: float, real_s: float)
 
 
 def test_nothing_is_known_before_the_first_trial_is_done() -> None:
-    cell = Cell("ext4", "oltp")
+    cell = CellKey("ext4", "oltp")
 
     assert Forecast().expected_ns(cell) is None
     assert Forecast().left_s(cell) is None
@@ -83,8 +77,8 @@ def test_a_trial_takes_what_its_cell_its_workload_or_everything_took() -> None:
         ("btrfs", "mail", 0, (20 + 50 + 1) / 3),
         ("ext4", "oltp", 500, 0),  # longer than expected: about to end, and not done
     ):
-        assert forecast.left_s(Cell(stack, load), done_s * NS_PER_S) == pytest.approx(left_s)
-    assert forecast.share(Cell("ext4", "oltp"), 500 * NS_PER_S) < 1
+        assert forecast.left_s(CellKey(stack, load), done_s * NS_PER_S) == pytest.approx(left_s)
+    assert forecast.share(CellKey("ext4", "oltp"), 500 * NS_PER_S) < 1
 
 
 def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: ResultRecord) -> None:
@@ -99,7 +93,7 @@ def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: Resul
 
 def test_trials_are_spread_over_the_workers_in_their_order() -> None:
     forecast = forecast_of(ext4__long=(100, 100), ext4__short=(10, 10))
-    long, short = Cell("ext4", "long"), Cell("ext4", "short")
+    long, short = CellKey("ext4", "long"), CellKey("ext4", "short")
 
     assert forecast.study_left_s([], [long, short, short], 1) == pytest.approx(120)
     assert forecast.study_left_s([], [long, short, short], 2) == pytest.approx(100)

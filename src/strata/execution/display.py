@@ -74,17 +74,18 @@ class Tally:
         """The displayed real seconds until the end; None before any trial is done."""
         if now_s < self._next_s:
             return self._left_s
-        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
-        waiting = [each for name, each in self.to_run.items() if name not in self.running]
-        estimate_s = self.forecast.study_left_s(running, waiting, self.workers)
+        waiting = [each.key.cell for name, each in self.to_run.items() if name not in self.running]
+        estimate_s = self.forecast.study_left_s(self._progress(), waiting, self.workers)
         self._left_s = self.countdown.left_s(estimate_s, now_s)
         self._next_s = now_s + len(waiting) * _LOOKED_AT_S
         return self._left_s
 
     def completed(self) -> float:
         """The number of trials done; a running one counts by the share of its own time."""
-        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
-        return self.done + sum(self.forecast.share(cell, done_ns) for cell, done_ns in running)
+        return self.done + sum(self.forecast.share(*each) for each in self._progress())
+
+    def _progress(self) -> list[tuple[CellKey, float]]:
+        return [(each.trial.key.cell, each.progress.trial_ns) for each in self.running.values()]
 
 
 def headline(record: ResultRecord) -> str:
@@ -96,7 +97,7 @@ def headline(record: ResultRecord) -> str:
 def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
     """A trial's progress in its own time, and its expected duration."""
     done = format_duration(progress.trial_ns)
-    expected_ns = forecast.expected_ns(trial)
+    expected_ns = forecast.expected_ns(trial.key.cell)
     return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
 
 

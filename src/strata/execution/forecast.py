@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from strata.model.trial import CellKey
 from strata.results.record import ResultRecord
@@ -19,16 +19,6 @@ from strata.units import NS_PER_S
 # A new estimate replaces the displayed one if they differ by more than this share and this many seconds.
 _DRIFT_SHARE: Final = 0.2
 _DRIFT_S: Final = 10.0
-
-
-class ForecastCell(Protocol):
-    """A trial's stack and workload; its seed does not matter here."""
-
-    @property
-    def stack(self) -> str: ...
-
-    @property
-    def workload(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -66,19 +56,19 @@ class Forecast:
             cell = record.trial.key.cell
             self.took[cell] = self.took.get(cell, _NONE) + TrialDuration.of(record)
 
-    def nearest(self, cell: ForecastCell) -> TrialDuration:
+    def nearest(self, cell: CellKey) -> TrialDuration:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
-        if own := self.took.get(CellKey(cell.stack, cell.workload)):
+        if own := self.took.get(cell):
             return own
         alike = [took for each, took in self.took.items() if each.workload == cell.workload]
         return sum(alike or self.took.values(), _NONE)
 
-    def expected_ns(self, cell: ForecastCell) -> float | None:
+    def expected_ns(self, cell: CellKey) -> float | None:
         """A trial's expected duration in its own time; None before any is done."""
         nearest = self.nearest(cell)
         return nearest.trial_ns / nearest.trials if nearest.trials else None
 
-    def left_s(self, cell: ForecastCell, done_ns: float = 0.0) -> float | None:
+    def left_s(self, cell: CellKey, done_ns: float = 0.0) -> float | None:
         """Real seconds until a running trial is done; None before any is done."""
         nearest = self.nearest(cell)
         if not nearest.trial_ns:
@@ -86,18 +76,18 @@ class Forecast:
         real_s_per_ns = nearest.real_s / nearest.trial_ns
         return max(0.0, nearest.trial_ns / nearest.trials - done_ns) * real_s_per_ns
 
-    def share(self, cell: ForecastCell, done_ns: float) -> float:
+    def share(self, cell: CellKey, done_ns: float) -> float:
         """The share of a running trial that is done, below 1; 0 before any is done."""
         expected_ns = self.expected_ns(cell)
         return min(0.99, done_ns / expected_ns) if expected_ns else 0.0
 
     def study_left_s(
-        self, running: Iterable[tuple[ForecastCell, float]], waiting: Iterable[ForecastCell], workers: int
+        self, running: Iterable[tuple[CellKey, float]], waiting: Iterable[CellKey], workers: int
     ) -> float | None:
         """Real seconds until a study is done; None before any trial is done.
 
-        ``running`` has each running trial with its progress in nanoseconds of its own time; the ``waiting``
-        ones start in their order, each on the first free worker.
+        ``running`` has the cell of each running trial with its progress in nanoseconds of its own time; the
+        ``waiting`` ones start in their order, each on the first free worker.
         """
         ends = [self.left_s(cell, done_ns) for cell, done_ns in running]
         free = [end for end in ends if end is not None]
@@ -106,8 +96,7 @@ class Forecast:
         free += [0.0] * (workers - len(free))
         heapq.heapify(free)
         known: dict[CellKey, float | None] = {}
-        for each in waiting:
-            cell = CellKey(each.stack, each.workload)
+        for cell in waiting:
             if cell not in known:
                 known[cell] = self.left_s(cell)
             if (takes := known[cell]) is None:

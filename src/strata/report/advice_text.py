@@ -330,11 +330,12 @@ def _bound(advice: Advice) -> Iterator[str]:
 def _given_up(advice: Advice) -> Iterator[str]:
     """The leaders' missing capabilities, needed ones first, and the parts at which others are better."""
     for need, opening in ((True, "Of what the use asks for, "), (False, "Besides, ")):
-        lacking: dict[str, list[str]] = {}
-        for stack in advice.leaders:
-            missing = [each for each in advice.missing if each.stack == stack and each.verdict == "no"]
-            if found := [each for each in missing if (each.need is not None) is need]:
-                lacking.setdefault(missing_words(found), []).append(stack)
+        missing = grouped(
+            (each.stack, each)
+            for each in advice.missing
+            if each.verdict == "no" and (each.need is not None) is need
+        )
+        lacking = grouped((missing_words(missing[each]), each) for each in advice.leaders if each in missing)
         for text, stacks in lacking.items():
             yield f"{opening}{listed(stacks)} {'do' if len(stacks) > 1 else 'does'} without {text}."
     for stack, risks in advice.durability.items():

@@ -118,13 +118,14 @@ def not_converged_words(study: StudySnapshot) -> str:
     if not study.not_converged:
         return ""
     asked = _asked(study)
-    shown = []
-    under: dict[str, list[str]] = {}
-    for (stack, workload), width in study.not_converged.items():
-        reached = "no interval" if width is None else f"±{percent(width)}"
-        under.setdefault(workload, []).append(f"{stack} ({reached})")
-    for workload, widths in under.items():
-        shown.append(f"{listed(widths)} under {workload} after {len(study.seeds_of(workload))} seeds")
+    under = grouped(
+        (workload, f"{stack} ({'no interval' if width is None else f'±{percent(width)}'})")
+        for (stack, workload), width in study.not_converged.items()
+    )
+    shown = [
+        f"{listed(widths)} under {workload} after {len(study.seeds_of(workload))} seeds"
+        for workload, widths in under.items()
+    ]
     wanted = f" to {asked}" if asked else ""
     return (
         f"Not converged{wanted}: {'; '.join(shown)}. That is half of the 95 % interval of the ratio to the "

@@ -14,17 +14,17 @@ from strata.report.spans import StackName, Toned, listing, said
 from strata.report.table import Column, Table, columns
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.words import listed, sentence_case
+from strata.words import grouped, listed, sentence_case
 
 
 def answer_warnings(results: StudyResults, workload: str) -> list[str]:
     """The warnings beside a workload's answer, a line each: numbers that are unsteady or cached."""
-    lines: dict[str, list[str]] = {}
-    for stack in results.stacks:
-        for each in check_warnings(results.cells[stack, workload]):
-            if each.grave and each.denial:
-                share = f" ({each.share})" if each.share else ""
-                lines.setdefault(each.denial, []).append(f"{stack}{share}")
+    lines = grouped(
+        (each.denial, stack + (f" ({each.share})" if each.share else ""))
+        for stack in results.stacks
+        for each in check_warnings(results.cells[stack, workload])
+        if each.grave and each.denial
+    )
     return [f"Warning: {denial} on {listed(stacks)}." for denial, stacks in lines.items()]
 
 
@@ -61,10 +61,8 @@ class WarningGroup:
 
 def grouped_warnings(results: StudyResults, workload: str) -> list[WarningGroup]:
     """The warnings of a workload's cells, one group for each kind and remedy."""
-    found: dict[tuple[str, str], list[ResultWarning]] = {}
-    for stack in results.stacks:
-        for each in results.warnings(stack, workload):
-            found.setdefault((each.code, each.remedy), []).append(each)
+    every = (each for stack in results.stacks for each in results.warnings(stack, workload))
+    found = grouped(((each.code, each.remedy), each) for each in every)
     count = len(results.stacks)
     return [
         WarningGroup(tuple(group), everywhere=len({each.stack for each in group}) == count)

@@ -100,10 +100,7 @@ def _least(usable_bytes: Callable[[Sequence[int]], int], sizes: Sequence[int], i
 
 def stack_warnings(study: Study) -> list[ResultWarning]:
     """Warnings of likely mistakes in a study's stacks: each once, with the stacks that it holds for."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, stack in study.stacks.items():
-        for code, text in _warnings(study, stack):
-            found.setdefault((code, text), []).append(name)
+    found = grouped((each, name) for name, stack in study.stacks.items() for each in _warnings(study, stack))
     return [WARNINGS[code].warning(f"{listed(stacks)}: {text}") for (code, text), stacks in found.items()]
 
 

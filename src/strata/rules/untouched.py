@@ -28,7 +28,7 @@ from strata.model.trial import CellKey
 from strata.model.warning import WARNINGS, ResultWarning
 from strata.model.workload import Workload, loads_of
 from strata.units import format_size
-from strata.words import counted, listed
+from strata.words import counted, grouped, listed
 
 # vm.dirty_ratio of Linux: above this share of the available memory a program that writes has to wait.
 DIRTY_TENTHS: Final = 2
@@ -77,10 +77,7 @@ def untouched(study: Study) -> dict[CellKey, tuple[Untouched, ...]]:
 
 def untouched_warnings(study: Study) -> list[ResultWarning]:
     """The warnings of a study before it runs: each once, with the cells that it holds for."""
-    cells: dict[str, list[str]] = {}
-    for cell, found in untouched(study).items():
-        for each in found:
-            cells.setdefault(each.text, []).append(str(cell))
+    cells = grouped((each.text, str(cell)) for cell, found in untouched(study).items() for each in found)
     return [WARNINGS[CODE].warning(f"{listed(names)}: {text}") for text, names in cells.items()]
 
 

@@ -25,6 +25,7 @@ from strata.execution.forecast import Countdown, Forecast
 from strata.execution.pool import ClusterNow
 from strata.files import explained, read_plain
 from strata.model.metric import headlines
+from strata.model.trial import CellKey
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.results.record import StudySnapshot
@@ -52,6 +53,10 @@ class TrialNow:
     done_ns: int = 0  # its own time since the start while it runs, of about expected_ns
     expected_ns: float | None = None
     sealed_ns: int = 0  # when its result was written, by the folder's clock
+
+    @property
+    def cell(self) -> CellKey:
+        return CellKey(self.stack, self.workload)
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ class Watch:
         left_s = _left_s(trials, forecast, cluster) if running else None
         sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
         trials = [
-            replace(each, expected_ns=forecast.expected_ns(each)) if each.state == "running" else each
+            replace(each, expected_ns=forecast.expected_ns(each.cell)) if each.state == "running" else each
             for each in trials
         ]
         return StudyNow(
@@ -240,8 +245,8 @@ _NO_PLAN: Final[Any] = SimpleNamespace(steps=())  # for an `EventTail` whose pla
 
 def _left_s(trials: list[TrialNow], forecast: Forecast, cluster: ClusterNow | None) -> float | None:
     """Real seconds until the run is done, at the present number of parallel trials."""
-    running = [(each, float(each.done_ns)) for each in trials if each.state == "running"]
-    waiting = [each for each in trials if each.state in {"left", "interrupted", "damaged"}]
+    running = [(each.cell, float(each.done_ns)) for each in trials if each.state == "running"]
+    waiting = [each.cell for each in trials if each.state in {"left", "interrupted", "damaged"}]
     return forecast.study_left_s(running, waiting, cluster.labs if cluster else max(1, len(running)))
 
 

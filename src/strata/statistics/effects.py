@@ -17,6 +17,7 @@ from strata.model.trial import CellKey
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import MetricSummary, summarize
+from strata.words import grouped
 
 Levels = tuple[str, ...]
 """A level of each factor of a design, in their order."""
@@ -133,16 +134,12 @@ def means(
     results: StudyResults, design: Design, kind: MetricKind, places: tuple[int, ...]
 ) -> dict[Levels, MetricSummary]:
     """A metric by the levels of the factors at ``places``, over all others; of every cell without places."""
-    grouped: dict[Levels, list[CellSeries]] = {}
-    for levels, cell in _cells(results, design, kind).items():
-        key = tuple(levels[place] for place in places) if places else levels
-        grouped.setdefault(key, []).append(cell)
-    found = {}
-    for key, group in grouped.items():
-        whole = geometric_mean([cell.series for cell in group])
-        if whole.values:
-            found[key] = summarize(whole)
-    return found
+    groups = grouped(
+        (tuple(levels[place] for place in places) if places else levels, cell.series)
+        for levels, cell in _cells(results, design, kind).items()
+    )
+    found = {key: geometric_mean(group) for key, group in groups.items()}
+    return {key: summarize(mean) for key, mean in found.items() if mean.values}
 
 
 def _cells(results: StudyResults, design: Design, kind: MetricKind) -> dict[Levels, CellSeries]:
