@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pty
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,13 +29,18 @@ NASTY = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066\u200f\u2028\x7f\x00\r\x
 UNFIT = set(NASTY) - set("a]0;owned[2J31mevilz")
 
 
-def strata(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object
-) -> tuple[int, str, str]:
-    code, out, err = command_line.strata(monkeypatch, capsys, *words)
-    assert not UNFIT & set(out + err)
-    assert "Traceback" not in err
-    return code, out, err
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def strata(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    def typed(*words: object) -> tuple[int, str, str]:
+        code, out, err = command_line.strata(monkeypatch, capsys, *words)
+        assert not UNFIT & set(out + err)
+        assert "Traceback" not in err
+        return code, out, err
+
+    return typed
 
 
 def test_every_unfit_character_is_written_as_its_number_and_text_stays() -> None:
@@ -55,26 +61,19 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("character", sorted(UNFIT - {"\r"}))
-def test_a_study_with_a_control_character_is_refused_with_its_place(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    place: str,
-    character: str,
-) -> None:
-    before, after = PLACES[place]
-    assert before in SOUND
-    study = tmp_path / "study.toml"
-    study.write_text(SOUND.replace(before, after.format(f"x\\u{ord(character):04x}y"), 1))
+def test_a_study_with_a_control_character_is_refused_with_its_place(tmp_path: Path, strata: Typed) -> None:
+    study, characters = tmp_path / "study.toml", sorted(UNFIT - {"\r"})
+    first, *_ = PLACES
+    for place, character in [*((each, "\x1b") for each in PLACES), *((first, each) for each in characters)]:
+        before, after = PLACES[place]
+        assert before in SOUND
+        study.write_text(SOUND.replace(before, after.format(f"x\\u{ord(character):04x}y"), 1))
+        for form in ([], ["--json"]):
+            code, out, err = strata("check", study, *form)
 
-    for form in ([], ["--json"]):
-        code, out, err = strata(monkeypatch, capsys, "check", study, *form)
-
-        assert code == 2
-        assert f"control character U+{ord(character):04X}" in out + err
-        assert "line " in err or '"line": ' in out
+            assert code == 2
+            assert f"control character U+{ord(character):04X}" in out + err
+            assert "line " in err or '"line": ' in out
 
 
 @pytest.fixture
@@ -107,32 +106,33 @@ def nasty(tmp_path: Path) -> Path:
     return folder.path
 
 
-READERS: dict[str, tuple[str, ...]] = {
-    "show": ("show", "{}"),
-    "show a trial": ("show", "{}", "--trial", "xfs.oltp.s2"),
-    "show as JSON": ("show", "{}", "--json"),
-    "show as CSV": ("show", "{}", "--csv"),
-    "query": ("query", "{}", "select problem, kernel from trials"),
-    "query wide": ("query", "{}", "select * from metrics where stack = 'ext4' limit 9"),
-    "query as CSV": ("query", "{}", "select problem from trials", "--csv"),
-    "query as JSON": ("query", "{}", "select problem from trials", "--json"),
-    "query with an error": ("query", "{}", f"select '{NASTY.replace(chr(0), '')}' from nowhere"),
-    "advise": ("advise", "{}"),
-    "compare": ("compare", "{}:ext4", "{}:xfs"),
-    "compare as Markdown": ("compare", "{}:ext4", "{}:xfs", "--markdown"),
-    "compare as JSON": ("compare", "{}:ext4", "{}:xfs", "--json"),
-    "explain": ("explain", "{}", "xfs.oltp.s1"),
-    "report": ("report", "{}", "--output", "{}.html"),
-}
+READERS = (
+    "show {}",
+    "show {} --trial xfs.oltp.s2",
+    "show {} --json",
+    "show {} --csv",
+    "advise {}",
+    "compare {}:ext4 {}:xfs",
+    "compare {}:ext4 {}:xfs --markdown",
+    "compare {}:ext4 {}:xfs --json",
+    "explain {} xfs.oltp.s1",
+    "report {} --output {}.html",
+)
+QUERIES = (
+    ("select problem, kernel from trials",),
+    ("select * from metrics where stack = 'ext4' limit 9",),
+    ("select problem from trials", "--csv"),
+    ("select problem from trials", "--json"),
+    (f"select '{NASTY.replace(chr(0), '')}' from nowhere",),
+)
 
 
-@pytest.mark.parametrize("how", READERS)
-def test_results_with_control_characters_are_shown_without_them(
-    nasty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
-) -> None:
-    code, _, said = strata(monkeypatch, capsys, *(word.format(nasty) for word in READERS[how]))
+def test_results_with_control_characters_are_shown_without_them(nasty: Path, strata: Typed) -> None:
+    read = [reader.format(nasty, nasty).split() for reader in READERS]
+    for words in (*read, *(["query", nasty, *query] for query in QUERIES)):
+        code, _, said = strata(*words)
 
-    assert code in {0, 1, 6}, said
+        assert code in {0, 1, 6}, said
 
 
 @dataclass(frozen=True)
@@ -163,39 +163,28 @@ def test_a_record_is_its_fields_and_marked_properties_and_a_trial_its_name() -> 
 
 
 def test_results_with_control_characters_are_exported_in_every_format(
-    nasty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    nasty: Path, tmp_path: Path, strata: Typed
 ) -> None:
-    code, _, said = strata(monkeypatch, capsys, "export", nasty, "--output", tmp_path / "exported")
+    code, _, said = strata("export", nasty, "--output", tmp_path / "exported")
 
     assert code == 0, said
     made = {path.suffix for path in (tmp_path / "exported").rglob("*") if path.is_file()}
     assert made == {".md", ".csv", ".parquet", ".json", ".svg", ".png"}
 
 
-@pytest.mark.parametrize("name", [b"\x1b[31mred\xff\xfe", "\u202eevil".encode(), b"\xff"])
-@pytest.mark.parametrize(
-    "command", ["show", "query", "export", "report", "check", "advise", "explain", "run"]
-)
-def test_paths_that_are_no_text_are_printed_as_numbers(  # noqa: PLR0917
-    nasty: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: bytes,
-    command: str,
-) -> None:
-    place = tmp_path / os.fsdecode(name)
-    nasty.rename(place)
-    more = {
-        "query": ["select 1"],
-        "export": ["--output", str(place / "exported"), "--format", "csv"],
-        "explain": ["xfs.oltp.s1"],
-    }
+def test_paths_that_are_no_text_are_printed_as_numbers(nasty: Path, tmp_path: Path, strata: Typed) -> None:
+    for name in (b"\x1b[31mred\xff\xfe", "\u202eevil".encode(), b"\xff"):
+        nasty = nasty.rename(tmp_path / os.fsdecode(name))
+        more = {
+            "query": ["select 1"],
+            "export": ["--output", str(nasty / "exported"), "--format", "csv"],
+            "explain": ["xfs.oltp.s1"],
+        }
+        for command in ("show", "query", "export", "report", "check", "advise", "explain", "run"):
+            code, out, err = strata(command, nasty, *more.get(command, []))
 
-    code, out, err = strata(monkeypatch, capsys, command, place, *more.get(command, []))
-
-    assert code in {0, 2, 3, 6}, err
-    (out + err).encode()
+            assert code in {0, 2, 3, 6}, err
+            (out + err).encode()
 
 
 def test_a_closed_terminal_takes_nothing_more_and_ends_nothing() -> None:
@@ -219,9 +208,7 @@ def test_colours_and_links_of_our_own_reach_the_terminal() -> None:
     assert "\\x1b[32mcold" in written.getvalue()
 
 
-def test_an_export_stays_in_its_folder_whatever_the_name_of_a_metric(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_stays_in_its_folder_whatever_the_name_of_a_metric(tmp_path: Path, strata: Typed) -> None:
     folder = ResultsFolder.create(tmp_path / "results", snapshot_of({"ext4": 329.0}, (1, 2), ("oltp",)))
     for seed in (1, 2):
         plan = plan_of("ext4", "oltp", seed)
@@ -229,7 +216,7 @@ def test_an_export_stays_in_its_folder_whatever_the_name_of_a_metric(
         odd = [metrics[0].model_copy(update={"name": name}) for name in ("a/../../../up_s", "a../../../up_s")]
         store_trial(folder, plan, [*metrics, *odd], good_log(plan, 329.0))
 
-    code, _, said = strata(monkeypatch, capsys, "export", folder.path, "--output", tmp_path / "to" / "made")
+    code, _, said = strata("export", folder.path, "--output", tmp_path / "to" / "made")
 
     assert code == 0, said
     assert {path.name for path in tmp_path.iterdir()} == {"results", "to"}
