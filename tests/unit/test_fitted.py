@@ -45,7 +45,7 @@ COMMANDS = (
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
     """With more stacks and longer names than fit beside their figures."""
-    return made_results(tmp_path_factory.mktemp("made") / "results", stacks=8, workloads=3, seeds=6)
+    return made_results(tmp_path_factory.mktemp("made") / "results", stacks=8, workloads=2, seeds=3)
 
 
 def drawn(table: Fitted, width: int) -> list[str]:
