@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from command_line import shown
 from strata.cli import app
-from strata.traces.calls import About, Call, Names, read_about, write_calls
+from strata.traces.calls import UNSEEN, About, Call, Names, read_about, write_calls
 from strata.traces.recorder import Recorder
 from strata.traces.strace import system_calls
 
@@ -269,6 +269,31 @@ def test_a_program_of_threads_and_processes_is_recorded(tmp_path: Path) -> None:
     # The message and the child's end; a join of a thread that has ended already asks nobody.
     assert (made[2][4], made[4][4].split(",")[0], made[5][4]) == ("1", "3", "4")
     assert "file 6 " in output.read_text()  # listed, so it has to be there
+
+
+HIDING = """
+import ctypes, mmap, os, sys
+file = os.open(f"{sys.argv[1]}/mapped", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 8192)
+mmap.mmap(file, 8192)[0:1] = b"x"
+os.open(sys.argv[1], os.O_RDWR | os.O_TMPFILE)
+ring = ctypes.CDLL(None).syscall(425, 4, ctypes.create_string_buffer(256))  # io_uring_setup
+os.rename(f"{sys.argv[1]}/mapped", f"{sys.argv[1]}/../out")
+sys.exit(ring < 0)
+"""
+
+
+@strace
+def test_a_program_is_recorded_with_a_note_of_all_that_no_call_shows(tmp_path: Path) -> None:
+    (data := tmp_path / "data").mkdir()
+    output = tmp_path / "app.strata-calls"
+    command = (sys.executable, "-c", HIDING, str(data))
+    done = CliRunner().invoke(app, ["record", "--folder", str(data), "-o", str(output), "--", *command])
+
+    unseen = {name for name, amount in read_about(output).unseen.items() if amount}
+    hidden = {"shared_mapping", "unnamed", "moved"} | ({"io_uring"} if done.exit_code == 0 else set())
+    assert unseen == hidden, done.output
+    assert all(word in " ".join(done.output.split()) for word in (UNSEEN[name] for name in hidden))
 
 
 RECORD = (str(Path(sys.executable).with_name("strata")), "record", "-o", "app.strata-calls")
