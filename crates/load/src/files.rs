@@ -9,7 +9,7 @@ use rustix::io::{self, Errno};
 
 use crate::data::Source;
 
-const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
+pub const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Open an existing file.
 #[inline]

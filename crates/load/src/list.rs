@@ -25,6 +25,7 @@ const REPEATED: u32 = 2;
 const STAMPED: u32 = 4;
 /// The lab's kernel alone has it.
 const SIGN_OF_THE_LAB: &str = "/proc/strata_cpu";
+const PAGE_BYTES: usize = 4096;
 /// For an argument that is not used.
 const NONE: u64 = 0;
 /// The result of a call before it is made.
@@ -69,8 +70,23 @@ static HAND_OVER: OnceLock<HandOver> = OnceLock::new();
 
 /// Choose for the whole process; the first choice holds.
 pub fn choose(wanted: HandOver) {
-    let is_lab = || Path::new(SIGN_OF_THE_LAB).exists();
-    let _ = HAND_OVER.set(if wanted == HandOver::Lists && !is_lab() { HandOver::Single } else { wanted });
+    let is_lab = Path::new(SIGN_OF_THE_LAB).exists();
+    if is_lab {
+        map_program();
+    }
+    let _ = HAND_OVER.set(if wanted == HandOver::Lists && !is_lab { HandOver::Single } else { wanted });
+}
+
+/// Map the whole program, so that no page fault tells one hand-over's code from another's.
+fn map_program() {
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static edata: u8;
+    }
+    let (start, end) = (&raw const __executable_start as usize, &raw const edata as usize);
+    let first = start / PAGE_BYTES * PAGE_BYTES;
+    // SAFETY: mapping pages of the program changes none of them. Where it fails, they are mapped at their first use.
+    unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_POPULATE_READ) };
 }
 
 pub fn chosen() -> HandOver {
@@ -157,6 +173,11 @@ impl List {
     pub fn write(&mut self, file: Target, content: &[u8]) {
         let kept = self.kept(content);
         self.push_to(file, libc::SYS_write, [kept, content.len() as u64]);
+    }
+
+    /// Write content that stays as it is until the list has run.
+    pub fn write_lent(&mut self, file: Target, content: &[u8]) {
+        self.push_to(file, libc::SYS_write, [content.as_ptr() as u64, content.len() as u64]);
     }
 
     pub fn fsync(&mut self, file: Target) {
@@ -267,6 +288,12 @@ impl List {
         let result = self.calls[index].result;
         let error = || i32::try_from(-result).map_or(Errno::IO, Errno::from_raw_os_error);
         (result != NOT_MADE).then(|| u64::try_from(result).map_err(|_| error()))
+    }
+
+    /// The bytes that the calls after the first, an opening, have moved; the first error, if there is one.
+    pub fn sum(&self) -> Result<u64, Errno> {
+        let moved = (0..self.len()).map_while(|index| self.result(index));
+        moved.enumerate().map(|(index, moved)| Ok(if index > 0 { moved? } else { moved.map(|_| 0)? })).sum()
     }
 
     /// When call `index` had been made, if it was stamped or failed.

@@ -449,3 +449,22 @@ fn a_promise_of_another_set_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("\"60 7\" is no promise"), "{output:?}");
 }
+
+#[test]
+fn a_blog_by_lists_is_that_by_single_calls() {
+    let written = |way: &str| {
+        let folder = TempDir::new().unwrap();
+        let roles = ["--writers=1", "--rewriters=0", "--commenters=0", "--readers=0", "--intervals=1"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strata-load"));
+        command.args(["--hand-over", way, "blog", "--seed=1", "--interval-ms=400", "--directory"]);
+        let output = command.arg(folder.path()).args(roles).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let all = fs::read_dir(folder.path().join("blog-1")).unwrap().map(|file| file.unwrap().path());
+        let whole = all.filter(|path| path.extension().is_some_and(|suffix| suffix != "tmp"));
+        whole.map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap())).collect::<BTreeMap<_, _>>()
+    };
+    let (single, listed) = (written("single"), written("calls"));
+    let both: Vec<_> = single.keys().filter(|name| listed.contains_key(*name)).collect();
+    assert!(both.len() > 10, "{single:?}");
+    assert!(both.iter().all(|name| single[*name] == listed[*name]));
+}

@@ -128,16 +128,35 @@ impl Paths {
         folder: impl AsFd,
         (blog, kind, number): (u64, Kind, u64),
         source: &mut Source,
+        list: Option<&mut List>,
         bytes: u64,
     ) -> Result<(), Errno> {
         self.name(blog, kind, number);
         let (path, temporary) = (text(&self.path), text(&self.temporary));
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(&folder, temporary, flags, Mode::RUSR | Mode::WUSR)?;
-        write_from(&file, source, bytes, WRITE_BYTES).inspect_err(|_| {
-            let _ = unlinkat(&folder, temporary, AtFlags::empty());
-        })?;
-        drop(file);
+        let mode = Mode::RUSR | Mode::WUSR;
+        if let Some(list) = list {
+            list.clear();
+            list.open(folder.as_fd().as_raw_fd(), temporary, flags, mode.bits(), u32::MAX);
+            for begin in (0..bytes).step_by(WRITE_BYTES) {
+                let piece = usize::try_from(bytes - begin).map_or(WRITE_BYTES, |rest| rest.min(WRITE_BYTES));
+                list.write(Target::Opened, source.next(piece));
+            }
+            list.close(Target::Opened);
+            list.run(u64::MAX);
+            let written = list.sum();
+            if list.result(0).is_some_and(|opened| opened.is_ok()) && written != Ok(bytes) {
+                let _ = unlinkat(&folder, temporary, AtFlags::empty());
+            }
+            if written? < bytes {
+                return Err(Errno::NOSPC);
+            }
+        } else {
+            let file = openat(&folder, temporary, flags, mode)?;
+            write_from(&file, source, bytes, WRITE_BYTES).inspect_err(|_| {
+                let _ = unlinkat(&folder, temporary, AtFlags::empty());
+            })?;
+        }
         renameat(&folder, temporary, &folder, path).inspect_err(|_| {
             let _ = unlinkat(&folder, temporary, AtFlags::empty());
             let _ = unlinkat(&folder, path, AtFlags::empty());

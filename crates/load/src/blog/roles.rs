@@ -17,6 +17,8 @@ use crate::report::Tally;
 const NS_PER_US: u64 = 1000;
 /// How many files a reader reads by one list, and the calls for each.
 const LISTED_FILES: usize = 32;
+/// More than any file has.
+const WRITTEN_BYTES_MAX: usize = 65_536;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -44,7 +46,6 @@ pub struct Thread<'a> {
     paths: Paths,
     source: Source,
     buffer: Buffer,
-    /// Of a reader.
     list: Option<List>,
     tallies: [Tally; Operation::ALL.len()],
     pause_ns: u64,
@@ -69,8 +70,12 @@ impl<'a> Thread<'a> {
             paths: Paths::new(),
             source,
             buffer: Buffer::new(read_bytes),
-            list: List::new(list::chosen(), LISTED_FILES * FILE_CALLS, LISTED_FILES * PATH_BYTES, READ_BYTES)
-                .filter(|_| role == Role::Reader),
+            list: List::new(
+                list::chosen(),
+                LISTED_FILES * FILE_CALLS,
+                LISTED_FILES * PATH_BYTES + if role == Role::Reader { 0 } else { WRITTEN_BYTES_MAX },
+                READ_BYTES,
+            ),
             tallies: Operation::ALL.map(|_| Tally::new()),
             pause_ns: if role == Role::Reader { options.reader_pause_us * NS_PER_US } else { 0 },
             last_ns: 0,
@@ -214,7 +219,8 @@ impl<'a> Thread<'a> {
     fn write(&mut self, blog: u64, kind: Kind, number: u64) -> Result<(), Stop> {
         let (least, end) = kind.sizes();
         let bytes = least + self.random.below(end - least);
-        let written = self.paths.write(&self.site.folder, (blog, kind, number), &mut self.source, bytes);
+        let Self { paths, source, list, .. } = self;
+        let written = paths.write(&self.site.folder, (blog, kind, number), source, list.as_mut(), bytes);
         self.settled(written)?;
         self.record(Operation::Write(kind), bytes, now_ns())?;
         self.counts.count(match kind {

@@ -2,15 +2,17 @@
 //! Operations of a pass that are known beforehand, carried out as one list.
 //!
 //! They are those by themselves, with one difference: a file is picked, and counts as open, when the list is made. So a list
-//! begins with the opening of a file, and goes on with another only where nobody changes them.
+//! begins with the opening of a file, and goes on with another only where nobody changes them. Nobody has a created file
+//! before it is there, so its list ends with its creation.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{CWD, OFlags};
+use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
 use super::{Slot, Worker};
+use crate::files::FILE_MODE;
 use crate::list::{self, List, Target};
 use crate::personality::file_set::{Outcome, Wanted};
 use crate::personality::measured::Done;
@@ -19,8 +21,6 @@ use crate::personality::shared::{Halt, Window};
 
 const PATH_BYTES_MAX: usize = 4096;
 const CALLS_PER_STEP: usize = 2;
-/// Longer appends are carried out by themselves.
-const APPEND_BYTES_MAX: usize = 1 << 16;
 
 /// A file that the list has open.
 #[derive(Clone, Copy)]
@@ -29,6 +29,7 @@ struct Open {
     set: usize,
     file: usize,
     call: usize,
+    is_created: bool,
 }
 
 /// An operation of the list.
@@ -43,20 +44,22 @@ pub(super) struct Listed {
     list: List,
     planned: Vec<Planned>,
     open: Option<Open>,
+    /// Whether the source's buffer is written by it: the next content would replace it.
+    writes: bool,
 }
 
 impl Listed {
     pub(super) fn new(group: &Group) -> Option<Self> {
         let steps = group.steps.len();
-        let room = |step: &Step| match step {
-            Step::Open { .. } => PATH_BYTES_MAX,
-            Step::Append(piece) if piece.bytes <= APPEND_BYTES_MAX => piece.bytes,
+        let paths = |step: &Step| match step {
+            Step::Open { .. } => 1,
+            Step::Create { .. } => 2,
             _ => 0,
         };
         let read_bytes = group.steps.iter().map(|step| step.buffers().0).max().unwrap_or(0);
-        let room_bytes = group.steps.iter().map(room).sum();
+        let room_bytes = group.steps.iter().map(paths).sum::<usize>() * PATH_BYTES_MAX;
         let list = List::new(list::chosen(), CALLS_PER_STEP * steps, room_bytes, read_bytes)?;
-        Some(Self { list, planned: Vec::with_capacity(steps), open: None })
+        Some(Self { list, planned: Vec::with_capacity(steps), open: None, writes: false })
     }
 
     fn add(&mut self, kind: Kind, (set, file): (usize, usize), bytes: u64) {
@@ -72,6 +75,7 @@ impl Worker<'_> {
         let Some(mut listed) = self.listed.take() else { return Ok((0, now)) };
         listed.list.clear();
         listed.planned.clear();
+        listed.writes = false;
         let mut taken = 0;
         let mut halt = Ok(());
         for step in steps {
@@ -93,9 +97,14 @@ impl Worker<'_> {
 
     /// Add a step to the list, if its calls are known; picks its file.
     fn plan(&mut self, step: Step, listed: &mut Listed) -> Result<bool, Halt> {
+        if listed.open.is_some_and(|open| open.is_created) {
+            return Ok(false);
+        }
         match step {
+            Step::Create { set, fd } => return self.plan_create(set, fd, listed),
             Step::Open { set, fd } => return Ok(self.plan_open(set, fd, listed)),
-            Step::Append(piece) if piece.bytes <= APPEND_BYTES_MAX => return self.plan_append(piece, listed),
+            Step::Append(piece) if !listed.writes => return self.plan_append(piece, listed),
+            Step::WriteWhole { fd, bytes } if !listed.writes => return self.plan_write_whole(fd, bytes, listed),
             Step::Close { fd } => {
                 let Some((target, place)) = self.target(fd, listed) else { return Ok(false) };
                 if target == Target::Opened {
@@ -144,10 +153,41 @@ impl Worker<'_> {
         let Some(file) = file_set.pick(Wanted::Existing) else { return false };
         file_set.put_back(file, Outcome::Opened);
         let flags = if file_set.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        listed.open = Some(Open { slot: fd, set, file, call: listed.list.len() });
+        listed.open = Some(Open { slot: fd, set, file, call: listed.list.len(), is_created: false });
         listed.list.open(CWD.as_raw_fd(), &file_set.files[file].path, flags, 0, u32::MAX);
         listed.add(Kind::Open, (set, file), 0);
         true
+    }
+
+    fn plan_create(&mut self, set: usize, fd: usize, listed: &mut Listed) -> Result<bool, Halt> {
+        if listed.list.len() > 0 || self.slots[fd].is_some() {
+            return Ok(false);
+        }
+        let file_set = &self.shared.file_sets[set];
+        let file = file_set.pick(Wanted::Missing).ok_or(Halt::NoFile { set })?;
+        let place = &file_set.files[file];
+        listed.list.look_at(CWD.as_raw_fd(), &place.folder, AtFlags::empty());
+        listed.open = Some(Open { slot: fd, set, file, call: listed.list.len(), is_created: true });
+        listed.list.open(CWD.as_raw_fd(), &place.path, OFlags::CREATE | OFlags::RDWR, FILE_MODE.bits(), u32::MAX);
+        listed.add(Kind::Create, (set, file), 0);
+        Ok(true)
+    }
+
+    fn plan_write_whole(&mut self, fd: usize, piece_bytes: usize, listed: &mut Listed) -> Result<bool, Halt> {
+        let Some((target, (set, file))) = self.target(fd, listed) else { return Ok(false) };
+        let place = self.file(set, file);
+        let Some(bytes) = usize::try_from(place.bytes).ok().filter(|bytes| (1..=piece_bytes).contains(bytes))
+        else {
+            return Ok(false);
+        };
+        if !self.shared.grow(place.bytes.saturating_sub(place.bytes_now.load(Ordering::Relaxed))) {
+            return Err(Halt::NoSpace);
+        }
+        let all = place.bytes;
+        listed.list.write_lent(target, self.source.next(bytes));
+        listed.add(Kind::WriteWhole, (set, file), all);
+        listed.writes = true;
+        Ok(true)
     }
 
     fn plan_append(&mut self, piece: Piece, listed: &mut Listed) -> Result<bool, Halt> {
@@ -162,16 +202,24 @@ impl Worker<'_> {
             return Err(Halt::NoSpace);
         }
         listed.list.seek(target, 0, libc::SEEK_END);
-        listed.list.write(target, self.source.next(usize::try_from(bytes).unwrap_or(piece.bytes)));
+        listed.list.write_lent(target, self.source.next(usize::try_from(bytes).unwrap_or(piece.bytes)));
         listed.add(Kind::Append, (set, file), bytes);
+        listed.writes = true;
         Ok(true)
     }
 
     /// Count the operations that were completed, one after the other; returns the time after them.
     fn settle(&mut self, listed: &mut Listed, mut now: u64, window: &Window) -> Result<u64, Halt> {
-        let Listed { list, planned, open } = listed;
-        if let Some(Open { slot, set, file, call }) = open.take() {
-            if let Some(Ok(fd)) = list.result(call) {
+        let Listed { list, planned, open, .. } = listed;
+        if let Some(Open { slot, set, file, call, is_created }) = open.take() {
+            let opened = list.result(call);
+            if is_created {
+                let is_there = matches!(opened, Some(Ok(_)));
+                let outcome = if is_there { Outcome::CreatedAndOpened } else { Outcome::Unchanged };
+                self.shared.file_sets[set].files[file].bytes_now.store(0, Ordering::Relaxed);
+                self.shared.file_sets[set].put_back(file, outcome);
+            }
+            if let Some(Ok(fd)) = opened {
                 // SAFETY: the list has opened it, and nobody else knows it.
                 let fd = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
                 self.slots[slot] = Some(Slot { fd, set, file });
@@ -189,7 +237,7 @@ impl Worker<'_> {
                     let bytes = result.map_err(failed)?;
                     match kind {
                         Kind::ReadWhole => done.bytes = bytes,
-                        Kind::Append if index == call && bytes < done.bytes => {
+                        Kind::Append | Kind::WriteWhole if index == call && bytes < done.bytes => {
                             return Err(failed(Errno::NOSPC));
                         }
                         _ => {}
@@ -206,6 +254,9 @@ impl Worker<'_> {
                 }
                 Kind::Append => {
                     file_set.files[file].bytes_now.fetch_add(done.bytes, Ordering::Relaxed);
+                }
+                Kind::WriteWhole => {
+                    file_set.files[file].bytes_now.fetch_max(done.bytes, Ordering::Relaxed);
                 }
                 _ => {}
             }
