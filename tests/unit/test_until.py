@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
+from signal import SIGINT
+from subprocess import PIPE, Popen
 
 from strata.model.step import Until
 from strata.plan.compile import compile_trial
@@ -76,9 +80,43 @@ def test_only_the_measured_window_of_a_load_may_end_early(tmp_path: Path) -> Non
     assert [step.id for step in with_before if step.until] == ["t-load-measure"]
 
 
+def test_fio_tells_the_intervals_of_its_windows_and_ends_when_asked_to(tmp_path: Path) -> None:
+    job = "[a]\nrw=randread\nsize=1m\n[b]\nrw=randrw\nsize=1m\n"
+    lines = (
+        f'one = {{ {FIO}, until = "1%" }}',
+        f'job = {{ workload = "fio", job_text = """{job}""", duration = "4s", until = "5%" }}',
+    )
+    study = read(tmp_path, study_text("\n".join(lines)))
+    (one,) = (step for step in compile_trial(study, "one", "one", 1).steps if step.until)
+    (whole,) = (step for step in compile_trial(study, "one", "job", 1).steps if step.until)
+
+    assert one.until == Until(of="fio-measure", share=0.01, after_ns=120 * NS_PER_S, window_ns=WINDOW_NS)
+    assert whole.until == Until(
+        of="fio-measure-1", share=0.05, after_ns=120 * NS_PER_S, window_ns=4 * NS_PER_S
+    )
+    words = ("--name=x", "--size=1m", "--rw=randrw", "--time_based", "--runtime=60", "--rate_iops=200")
+    run = ["sh", "-c", one.argv[2].replace("$$", "$"), f"{tmp_path}/pid"]
+    printed = ("--output-format=json+", "--lat_percentiles=1", "--clat_percentiles=0", "--eta=never")
+    fio = Popen(
+        (*run, "fio", "--status-interval=1", *words, *printed), stdout=PIPE, stderr=PIPE, cwd=tmp_path
+    )
+    assert fio.stderr is not None
+    told = [fio.stderr.readline().split() for _ in range(2)]
+    fio.send_signal(SIGINT)
+    result = json.loads(fio.communicate()[0])["jobs"][0]
+
+    assert [word for word, *_ in told] == [b"strata-interval"] * 2
+    counts = [int(count) for _, count, _ in told]
+    assert 0 < sum(counts) <= result["read"]["total_ios"] + result["write"]["total_ios"]
+    assert fio.returncode == 0
+    assert subprocess.run((*run, "fio", "--rw=readx"), capture_output=True, check=False).returncode == 1
+
+
 def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Path) -> None:
     lines = (
-        f'fio = {{ {FIO}, until = "1%" }}',
+        'fio = { workload = "fio", preset = "random-mix-4k", size = "16MiB", until = "1%" }',
+        'files = { workload = "sysbench-fileio", until = "1%" }',
+        'blogs = { workload = "blog", until = "1%" }',
         f'jobs = {{ {PG}, until = "1%", jobs = 2 }}',
         f'narrow = {{ {MAIL}, until = "0.01%" }}',
         f'snapshots = {{ {MAIL}, until = "1%", snapshot_every = "10s" }}',
@@ -88,11 +126,13 @@ def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Pat
     found = mistakes(tmp_path, study_text("\n".join(lines)))
 
     for place, words in {
-        "workloads.fio.until": "`sysbench-oltp` can end early",
+        "workloads.fio.until": "no given length",
+        "workloads.files.until": "sysbench cannot be ended early",
+        "workloads.blogs.until": "all of its intervals",
         "workloads.jobs.until": "a log of its own",
         "workloads.narrow.until": "from 0.1% to 50%",
         "workloads.snapshots.until": "snapshot_every happens over the whole length",
         "workloads.some.tenants": "fio has no until",
     }.items():
         assert words in found[place], found
-    assert len(found) == 5, found
+    assert len(found) == 7, found

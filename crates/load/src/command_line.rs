@@ -21,7 +21,7 @@ use crate::storm;
 #[command(name = "strata-load", version, arg_required_else_help = true)]
 struct CommandLine {
     /// How operations that are known together are handed to the kernel
-    #[arg(long, value_enum, default_value_t = HandOver::Single, global = true)]
+    #[arg(long, value_enum, default_value_t = HandOver::Lists, global = true)]
     hand_over: HandOver,
     #[command(subcommand)]
     action: Action,

@@ -461,7 +461,9 @@ fn a_blog_by_lists_is_that_by_single_calls() {
         assert!(output.status.success(), "{output:?}");
         let all = fs::read_dir(folder.path().join("blog-1")).unwrap().map(|file| file.unwrap().path());
         let whole = all.filter(|path| path.extension().is_some_and(|suffix| suffix != "tmp"));
-        whole.map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap())).collect::<BTreeMap<_, _>>()
+        whole
+            .map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap()))
+            .collect::<BTreeMap<_, _>>()
     };
     let (single, listed) = (written("single"), written("calls"));
     let both: Vec<_> = single.keys().filter(|name| listed.contains_key(*name)).collect();

@@ -206,8 +206,8 @@ class Workload(BaseModel, Allowing, ABC):
     amounts_kept: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
     hints: ClassVar[dict[str, str]] = {
-        "until": "leave it out: the program ends by its own clock; `load`, `pgbench` and `sysbench-oltp` "
-        "can end early"
+        "until": "leave it out: its window cannot end early; those of `fio`, `load`, `pgbench` and "
+        "`sysbench-oltp` can"
     }
 
     workload: str

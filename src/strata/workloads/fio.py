@@ -11,6 +11,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic, checked
 from strata.model.allowed import Forms, option_text, pair_diagnostics
+from strata.model.duties import EndsWhenKnown
 from strata.model.find import OpenLoop
 from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.layer import Interface, Placed
@@ -21,6 +22,7 @@ from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads import fio_job
 from strata.workloads.fio_options import OPTIONS, block_sizes_bytes, buffer_bytes, owned
+from strata.workloads.fio_until import telling
 from strata.workloads.keys import (
     WholeMilliseconds,
     key,
@@ -99,7 +101,7 @@ FileSize = Annotated[
 ]
 
 
-class Fio(OpenLoop):
+class Fio(EndsWhenKnown, OpenLoop):
     """fio on one file of the measured stack.
 
     Prepare: a file that is read or overwritten is written from end to end and synced. In the lab a disk
@@ -301,6 +303,12 @@ class Fio(OpenLoop):
         return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        if self.until is not None and self.duration_ns is None:
+            cause = "a window of no given length cannot end before it is over"
+            yield Diagnostic(cause, remedy='write duration = "60s", or leave until out', key="until")
+        if self.until is not None and self._job is not None and len(self._job.groups) > 1:
+            cause = "the job file has several measured windows"
+            yield Diagnostic(cause, remedy="leave its stonewalls out, or until", key="until")
         if self.job is not None or self.job_text is not None:
             yield from self._job_diagnostics(capacity_bytes)
             return
@@ -389,7 +397,8 @@ class Fio(OpenLoop):
             if on == "block":
                 steps.append(_forgotten(context, f"measure-{at}", "measure"))
             text = fio_job.bound(job, group, on, target, changes)
-            steps.append(run(f"fio-measure-{at}", "measure", f"Measure {names[:200]}", text, limit_ns))
+            step = run(f"fio-measure-{at}", "measure", f"Measure {names[:200]}", text, limit_ns)
+            steps.append(telling(step, self.until_known(context, step.id), context))
         return steps
 
     def _file_diagnostics(self) -> Iterator[Diagnostic]:
@@ -425,6 +434,8 @@ class Fio(OpenLoop):
             limit_ns = _SLACK_NS + time_ns
             title = window_title(phase, time_ns)
         load = self._fio(context, phase, title, options, limit_ns)
+        if phase == "measure":
+            load = telling(load, self.until_known(context, load.id), context)
         if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
             return [load]
         return [_forgotten(context, phase, phase), load]

@@ -78,6 +78,7 @@ class CommandWorkload(RunsPrograms, OpenLoop, ArchiveWorkload):
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = SPECS
     example: ClassVar[tuple[str, ...]] = ("prepare", "load", "metrics")
+    hints: ClassVar[dict[str, str]] = {"until": "leave it out: Strata cannot see the program's operations"}
 
     workload: Literal["command"] = "command"
     preset: StrictStr | None = preset_key(

@@ -77,6 +77,7 @@ class Blog(LogsThroughput, CostsRealTime, HandsOver, Content, Workload):
         MetricSpec("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
     )
     example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
+    hints: ClassVar[dict[str, str]] = {"until": "leave it out: a score counts all of its intervals"}
     amounts: ClassVar[Mapping[str, int]] = {"intervals": 1}
 
     workload: Literal["blog"] = "blog"

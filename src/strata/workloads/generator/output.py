@@ -67,16 +67,16 @@ class Content(Mixture):
 class HandsOver(BaseModel):
     """The key of a workload whose operations can be handed to the lab's kernel together."""
 
-    lists: StrictBool = key(
+    lists: StrictBool | None = key(
+        None,
+        "In the lab, hand operations that are known together to the kernel as lists, which takes less real "
+        "time; false: the same calls one by one, with the same results. Default: lists",
         False,
-        "In the lab, hand operations that are known together to the kernel as lists: less real time, but "
-        "files are picked earlier, so that results differ a little from those of single calls",
-        True,
     )
 
     @property
     def hand_over_words(self) -> tuple[str, ...]:
-        return ("--hand-over=lists",) if self.lists else ()
+        return () if self.lists is None else (f"--hand-over={'lists' if self.lists else 'calls'}",)
 
 
 def own_folder(context: WorkloadContext, name: str) -> str:

@@ -148,6 +148,9 @@ class SysbenchFileio(LogsThroughput, Workload):
         MetricSpec("prepare_ns", "ns", "lower", "making the files"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset",)
+    hints: ClassVar[dict[str, str]] = {
+        "until": "leave it out: sysbench cannot be ended early with a report of this load"
+    }
     amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"

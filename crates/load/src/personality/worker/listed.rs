@@ -104,7 +104,9 @@ impl Worker<'_> {
             Step::Create { set, fd } => return self.plan_create(set, fd, listed),
             Step::Open { set, fd } => return Ok(self.plan_open(set, fd, listed)),
             Step::Append(piece) if !listed.writes => return self.plan_append(piece, listed),
-            Step::WriteWhole { fd, bytes } if !listed.writes => return self.plan_write_whole(fd, bytes, listed),
+            Step::WriteWhole { fd, bytes } if !listed.writes => {
+                return self.plan_write_whole(fd, bytes, listed);
+            }
             Step::Close { fd } => {
                 let Some((target, place)) = self.target(fd, listed) else { return Ok(false) };
                 if target == Target::Opened {
@@ -168,7 +170,13 @@ impl Worker<'_> {
         let place = &file_set.files[file];
         listed.list.look_at(CWD.as_raw_fd(), &place.folder, AtFlags::empty());
         listed.open = Some(Open { slot: fd, set, file, call: listed.list.len(), is_created: true });
-        listed.list.open(CWD.as_raw_fd(), &place.path, OFlags::CREATE | OFlags::RDWR, FILE_MODE.bits(), u32::MAX);
+        listed.list.open(
+            CWD.as_raw_fd(),
+            &place.path,
+            OFlags::CREATE | OFlags::RDWR,
+            FILE_MODE.bits(),
+            u32::MAX,
+        );
         listed.add(Kind::Create, (set, file), 0);
         Ok(true)
     }
