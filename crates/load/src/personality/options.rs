@@ -81,6 +81,13 @@ pub struct RunOptions {
     purpose: String,
 }
 
+impl RunOptions {
+    /// As it is named; anything else than a name is a definition of the user's.
+    pub fn personality(&self) -> &str {
+        &self.common.personality
+    }
+}
+
 #[derive(Args)]
 pub struct DurableOptions {
     #[command(flatten)]
