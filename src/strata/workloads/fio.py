@@ -303,12 +303,7 @@ class Fio(EndsWhenKnown, OpenLoop):
         return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        if self.until is not None and self.duration_ns is None:
-            cause = "a window of no given length cannot end before it is over"
-            yield Diagnostic(cause, remedy='write duration = "60s", or leave until out', key="until")
-        if self.until is not None and self._job is not None and len(self._job.groups) > 1:
-            cause = "the job file has several measured windows"
-            yield Diagnostic(cause, remedy="leave its stonewalls out, or until", key="until")
+        yield from self._until_diagnostics()
         if self.job is not None or self.job_text is not None:
             yield from self._job_diagnostics(capacity_bytes)
             return
@@ -325,6 +320,14 @@ class Fio(EndsWhenKnown, OpenLoop):
             cause = "fio stops verifying when its time is over"
             yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
+
+    def _until_diagnostics(self) -> Iterator[Diagnostic]:
+        if self.until is not None and self.duration_ns is None:
+            cause = "a window of no given length cannot end before it is over"
+            yield Diagnostic(cause, remedy='write duration = "60s", or leave until out', key="until")
+        if self.until is not None and self._job is not None and len(self._job.groups) > 1:
+            cause = "the job file has several measured windows"
+            yield Diagnostic(cause, remedy="leave its stonewalls out, or until", key="until")
 
     def _option_diagnostics(self) -> Iterator[Diagnostic]:
         given = {name: value for name, value in self.options.items() if owned(name) is None}

@@ -70,7 +70,7 @@ class HandsOver(BaseModel):
     lists: StrictBool | None = key(
         None,
         "In the lab, hand operations that are known together to the kernel as lists, which takes less real "
-        "time; false: the same calls one by one, with the same results. Default: lists where the results are "
+        "time; false: the same calls one by one. Default: lists where the results are "
         "proven to be those of a program that knows none (file-storm; varmail, webproxy, webserver)",
         False,
     )
