@@ -7,7 +7,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import applications, claims, commands, devices, layers, metrics, study, tables, uses, workloads
+from generated import (
+    applications,
+    cases,
+    claims,
+    commands,
+    devices,
+    layers,
+    metrics,
+    study,
+    tables,
+    uses,
+    workloads,
+)
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
@@ -22,6 +34,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "uses": uses.part,
     "uses-keys": uses.keys,
     "claims-keys": claims.keys,
+    "cases": cases.part,
     "tables": tables.part,
 }
 """By NAME of a page's line ``<!-- generated: NAME -->``."""

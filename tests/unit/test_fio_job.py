@@ -17,6 +17,7 @@ from strata.model.workload import Outputs, StepOutput
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.reading.load import load_study
+from strata.workloads.fio import Fio
 
 HEAD: Final = """\
 [study]
@@ -190,3 +191,17 @@ def test_each_section_has_metrics_of_its_own(tmp_path: Path) -> None:
     assert metrics["f1_2_write_operations_per_s"] == 5
     specs = study.workloads["job"].metric_specs
     assert all(any(spec.is_called(name) for spec in specs) for name in metrics)
+
+
+def test_the_sizes_of_sections_are_neither_scaled_nor_enlarged() -> None:
+    """Neither of a job file nor of a text: a size of its own would be put over all sections."""
+    text = "[small]\nrw=read\nsize=64m\n[large]\nrw=write\nsize=2g"
+    for given in ({"job_text": text}, {"job_text": text, "job": "mine.fio"}):
+        load = Fio.model_validate({"workload": "fio", "duration": "20s", **given})
+        assert (
+            load.data_bytes
+            == load.scaled(0.1).data_bytes
+            == load.enlarged(8).data_bytes
+            == (2 << 30) + (64 << 20)
+        )
+        assert load.scaled(0.1).duration_ns == 2 * 10**9

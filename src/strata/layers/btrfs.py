@@ -113,6 +113,9 @@ class Btrfs(Filesystem):
     ``cow = "attribute"`` does the same to the files made in the subvolume (``chattr +C``). btrfs has stripes
     of its own (64 KiB) and is not aligned to those of a RAID below. Since Linux 6.15 direct writes of data
     that have checksums go through the page cache, which `strata check` and results say.
+
+    `btrfs replace` needs unallocated space: a small or nearly full array that was much rewritten may have
+    none ("No space left on device"), in the lab as elsewhere. Use more of the disks, or fill less of them.
     """
 
     requires = LowerInterface("block", maximum=None)

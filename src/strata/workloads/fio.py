@@ -203,11 +203,17 @@ class Fio(EndsWhenKnown, OpenLoop):
     def _states_size(self) -> bool:
         return "size_bytes" in self.model_fields_set
 
+    @property
+    def _sections_size(self) -> bool:
+        """Whether the sizes are those of a job's sections; a stated size would be put over them."""
+        return self.job_text is not None and not self._states_size
+
     def scaled(self, share: float) -> Self:
-        # The size is one of its own only where the study states it.
         whole = super().scaled(share)
-        unsized = self.job is not None and not self._states_size
-        return self.model_copy(update={"duration_ns": whole.duration_ns}) if unsized else whole
+        return self.model_copy(update={"duration_ns": whole.duration_ns}) if self._sections_size else whole
+
+    def enlarged(self, times: float) -> Self:
+        return self if self._sections_size else super().enlarged(times)
 
     @property
     def duration_ns_min(self) -> int:
