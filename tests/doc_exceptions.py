@@ -71,6 +71,7 @@ NOT_RUN: Final = {
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata lab selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new workload copy": "writes into the current folder: tests/unit/test_new_cli.py",
+    "strata run study.toml --cluster": "starts a cluster, as docs/how-to/cluster.md does",
     **{
         f"strata new {kind}": "writes into the sources: tests/unit/test_new_cli.py"
         for kind in ("filesystem", "layer", "workload", "device-kind")
