@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from typer.testing import CliRunner
 from strata.cli import app, main
 from strata.errors import StrataError
 from strata.printable import JSON_FORMAT
+
+Typed = Callable[..., tuple[int, str, str]]
+"""Runs a command; returns its exit code, its output and its errors."""
 
 
 def strata(

@@ -10,12 +10,14 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import durations
+from command_line import Typed, strata
 from examples import SHARE
 from golden_text import Golden
 from left_behind import undeclared
@@ -104,6 +106,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == known, f"{name}: review the change, then run pytest --update-golden"
 
     return compare
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return partial(strata, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import strata
+from command_line import Typed
 from strata.devices.device import Device, device_folder, find_device, load_device
 from strata.devices.provisioning import provision
 from strata.errors import DiagnosticsError
@@ -131,11 +131,9 @@ def test_a_mistake_in_the_rules_is_named(tmp_path: Path) -> None:
         assert shown in str(caught.value)
 
 
-def test_the_data_sheet_of_a_volume_names_every_mistake_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_data_sheet_of_a_volume_names_every_mistake_at_once(typed: Typed) -> None:
     words = ("list", "devices", "aws-ebs-gp3", "--capacity", "1.5GiB", "--iops", 90000)
-    code, _, errors = strata(monkeypatch, capsys, *words)
+    code, _, errors = typed(*words)
 
     assert code == 2
     assert "--capacity: volumes are sold in whole GiB" in errors

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from results_factory import make_study
 
-from command_line import strata
+from command_line import Typed
 from for_all import for_all
 from record_hashes import attempt_of
 from strata.results.findings import FINDINGS_NAME
@@ -76,18 +76,14 @@ COMMANDS = {
 @for_all("how", SPECIAL)
 @for_all("command", COMMANDS)
 def test_a_special_file_as_an_argument_is_refused_at_once(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    how: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed, command: str, how: str
 ) -> None:
     make, kind = SPECIAL[how]
     path = tmp_path / "given.toml"
     make(path)
     monkeypatch.chdir(tmp_path)
 
-    code, _, said = strata(monkeypatch, capsys, *(word.format(path) for word in COMMANDS[command]))
+    code, _, said = typed(*(word.format(path) for word in COMMANDS[command]))
 
     assert code in {2, 3, 6}
     assert kind in said
@@ -97,7 +93,7 @@ def test_a_special_file_as_an_argument_is_refused_at_once(
 
 @pytest.mark.parametrize("how", SPECIAL)
 def test_a_special_file_as_the_device_or_the_archive_of_a_study_is_a_mistake_of_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+    tmp_path: Path, typed: Typed, how: str
 ) -> None:
     make, kind = SPECIAL[how]
     make(tmp_path / "disk.toml")
@@ -110,7 +106,7 @@ def test_a_special_file_as_the_device_or_the_archive_of_a_study_is_a_mistake_of_
     text = SOUND.replace('model = "wd-re4-500gb"', 'model = "./disk.toml"')
     study.write_text(f'{text}\n[workloads.unpack]\nworkload = "tree"\narchive = "tree.tar"\n')
 
-    code, _, said = strata(monkeypatch, capsys, "check", study)
+    code, _, said = typed("check", study)
 
     assert code == 2
     assert kind in said
@@ -131,13 +127,8 @@ OF_RESULTS = {
 @for_all("how", ["a pipe", "zeros without end", "a sparse file of 10 GiB"])
 @for_all("name", OF_RESULTS)
 @for_all("command", ["show", "report", "query", "explain"])
-def test_a_special_file_among_results_is_no_reason_to_wait(  # noqa: PLR0917
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    how: str,
-    command: str,
+def test_a_special_file_among_results_is_no_reason_to_wait(
+    tmp_path: Path, typed: Typed, name: str, how: str, command: str
 ) -> None:
     folder = make_study(tmp_path / "results", seeds=(1,)).path
     path = folder / OF_RESULTS[name].format(attempt=attempt_of(folder, "xfs.oltp.s1"))
@@ -150,15 +141,13 @@ def test_a_special_file_among_results_is_no_reason_to_wait(  # noqa: PLR0917
     }
 
     words: list[object] = more.get(command, [])
-    code, _, said = strata(monkeypatch, capsys, command, folder, *words)
+    code, _, said = typed(command, folder, *words)
 
     assert code in {0, 6}, said
     assert "Traceback" not in said
 
 
-def test_an_archive_that_swells_is_refused_before_it_is_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_archive_that_swells_is_refused_before_it_is_unpacked(tmp_path: Path, typed: Typed) -> None:
     with tarfile.open(tmp_path / "tree.tar.gz", "w:gz", compresslevel=1) as tar:
         header = tarfile.TarInfo("zeros")
         header.size = 1 << 40
@@ -166,7 +155,7 @@ def test_an_archive_that_swells_is_refused_before_it_is_unpacked(
     study = tmp_path / "study.toml"
     study.write_text(f'{SOUND}\n[workloads.unpack]\nworkload = "tree"\narchive = "tree.tar.gz"\n')
 
-    code, _, said = strata(monkeypatch, capsys, "check", study)
+    code, _, said = typed("check", study)
 
     assert code == 2
     assert "holds more than any tree of files" in said

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import checked, shown, shown_json, strata
+from command_line import Typed, checked, shown, shown_json
 from strata.lab.disk import driver_config
 from strata.lab.model import ModelledDisk
 from strata.plan.catalogue import catalogue
@@ -76,12 +76,10 @@ def test_the_programs_that_hold_a_container_are_not_named(file: Path) -> None:
         assert [each for each in found["warnings"] if each["code"] == "default-price"] == []
 
 
-def test_mistakes_end_with_exit_code_2_and_no_traceback(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_end_with_exit_code_2_and_no_traceback(file: Path, typed: Typed) -> None:
     file.write_text(SOUND.replace("mount = [", "mout = [").replace("scale = 10", "scale = 0"))
 
-    code, _, said = strata(monkeypatch, capsys, "check", file)
+    code, _, said = typed("check", file)
     (mistake, _) = shown_json("check", file, exit_code=2)["mistakes"][str(file)]
 
     assert code == 2

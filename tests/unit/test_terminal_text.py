@@ -8,14 +8,13 @@ import json
 import math
 import os
 import pty
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
 
-import command_line
+from command_line import Typed
 from strata.console import Terminal
 from strata.model.study_record import StackRecord, WorkloadRecord
 from strata.model.trial import TrialKey
@@ -29,18 +28,15 @@ NASTY = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066\u200f\u2028\x7f\x00\r\x
 UNFIT = set(NASTY) - set("a]0;owned[2J31mevilz")
 
 
-Typed = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def strata(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    def typed(*words: object) -> tuple[int, str, str]:
-        code, out, err = command_line.strata(monkeypatch, capsys, *words)
+def strata(typed: Typed) -> Typed:
+    def fit(*words: object) -> tuple[int, str, str]:
+        code, out, err = typed(*words)
         assert not UNFIT & set(out + err)
         assert "Traceback" not in err
         return code, out, err
 
-    return typed
+    return fit
 
 
 def test_every_unfit_character_is_written_as_its_number_and_text_stays() -> None:
