@@ -87,6 +87,8 @@ class Survey(Work[Item, Surveyed]):
     fresh: bool = False
     makes: bool = True  # else only finds what is kept
     made: dict[str, Found] = field(default_factory=dict)  # the findings of one call, by their files' names
+    cpu: int | None = None  # of one call, as is its end
+    cancel: Event | None = None
 
     @classmethod
     def of_survival(cls, study: Study, runner: LabRunner, folder: ResultsFolder) -> Survey:
@@ -119,7 +121,7 @@ class Survey(Work[Item, Surveyed]):
 
         for item in items:
             with suppress(_Unknown):
-                take(item, Surveyed(replace(self, makes=False)._found(item, None, Event())))
+                take(item, Surveyed(replace(self, makes=False)._found(item)))
         with stopped_by_signals() as stop:
             travelling = replace(self, folder=ResultsFolder(self.folder.path))  # without records that it read
             pool.run(travelling, [each for each in items if each not in known], stop, take)
@@ -141,8 +143,10 @@ class Survey(Work[Item, Surveyed]):
     def __call__(self, item: Item, site: WorkSite) -> Surveyed:
         """Try an item in labs of its own."""
         assert isinstance(site.runner, LabRunner)
-        here = replace(self, runner=site.runner, folder=site.folder, made={})
-        found = here._found(item, site.cpu, site.cancel)
+        here = replace(
+            self, runner=site.runner, folder=site.folder, made={}, cpu=site.cpu, cancel=site.cancel
+        )
+        found = here._found(item)
         return Surveyed(found, here.made if site.is_away else {})
 
     def lost(self, item: Item, site: WorkSite, error: RunError) -> Surveyed:
@@ -165,25 +169,23 @@ class Survey(Work[Item, Surveyed]):
         values = vars(item) if isinstance(item, DrawnCut) else {"stack": item[0], "probe": item[1].name}
         return sha256_hex(canonical_json({"study": self.study.name, **values}))
 
-    def _found(self, item: Item, cpu: int | None, cancel: Event) -> Found:
-        if isinstance(item, DrawnCut):
-            return self._cut(item, cpu, cancel)
-        return self._cell(*item, cpu, cancel)
+    def _found(self, item: Item) -> Found:
+        return self._cut(item) if isinstance(item, DrawnCut) else self._cell(*item)
 
-    def _cut(self, cut: DrawnCut, cpu: int | None, cancel: Event) -> Found:
+    def _cut(self, cut: DrawnCut) -> Found:
         plan = cut.plan(self.study)
         devices = self.study.of(cut.stack).drawn_devices(cut.stack, cut.seed)
-        make = partial(cut.made, self.runner, self.study, self._place / "attempts", cpu, cancel)
+        make = partial(cut.made, self.runner, self.study, self._place / "attempts", self.cpu, self.cancel)
         kept = self._kept({**self._made_of(plan, devices), "cut": cut.number}, make)
         return kept.model_copy(update={"stack": cut.stack, "workload": cut.workload})
 
-    def _cell(self, stack: str, kind: type[Probe], cpu: int | None, cancel: Event) -> Found:
+    def _cell(self, stack: str, kind: type[Probe]) -> Found:
         if unavailable := self.study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
         probes = kind.tries(self.study.stacks[stack])
-        return worst_of([self._try(stack, probe, cpu, cancel) for probe in probes], probes)
+        return worst_of([self._try(stack, probe) for probe in probes], probes)
 
-    def _try(self, stack: str, probe: Probe, cpu: int | None, cancel: Event) -> Capability:
+    def _try(self, stack: str, probe: Probe) -> Capability:
         kind = type(probe)
         try:
             probe_plan = self._probe_plan(stack, probe)
@@ -193,7 +195,7 @@ class Survey(Work[Item, Surveyed]):
             plan = probe_plan.plan()
         except PlanError as error:
             return _undecided(stack, kind, str(error).partition("\n")[0])
-        make = partial(self._probed, probe, probe_plan, plan, cpu, cancel)
+        make = partial(self._probed, probe, probe_plan, plan)
         found = self._kept(self._made_of(plan, self._devices(plan)), make)
         assert isinstance(found, Capability)
         return found.model_copy(update={"stack": stack})
@@ -232,11 +234,9 @@ class Survey(Work[Item, Surveyed]):
             "lab": fingerprint_of(self.runner.identity_of(plan)).model_dump(),
         }
 
-    def _probed(
-        self, probe: Probe, probe_plan: ProbePlan, plan: Plan, cpu: int | None, cancel: Event
-    ) -> Capability:
+    def _probed(self, probe: Probe, probe_plan: ProbePlan, plan: Plan) -> Capability:
         if probe.looks_first:
-            events = self._boot(plan, cpu, cancel, trace=True)
+            events = self._boot(plan, trace=True)
             folder = self._attempt(plan)
             if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
                 return _ended(probe_plan, probe, events)
@@ -247,7 +247,7 @@ class Survey(Work[Item, Surveyed]):
             probe_plan = ProbePlan(probe_plan.study, probe_plan.stack, probe.name)
             probe.prepare(probe_plan)
             plan = probe_plan.plan()
-        return _ended(probe_plan, probe, self._boot(plan, cpu, cancel))
+        return _ended(probe_plan, probe, self._boot(plan))
 
     def _devices(self, plan: Plan) -> dict[str, Device]:
         return {each.name: self.study.devices[each.name].device for each in plan.devices}
@@ -255,16 +255,17 @@ class Survey(Work[Item, Surveyed]):
     def _attempt(self, plan: Plan) -> Path:
         return self._place / "attempts" / plan.trial.id
 
-    def _boot(self, plan: Plan, cpu: int | None, cancel: Event, *, trace: bool = False) -> Events | str:
+    def _boot(self, plan: Plan, *, trace: bool = False) -> Events | str:
         """The events of a boot, or why a lab died without any."""
         folder = self._attempt(plan)
         shutil.rmtree(folder, ignore_errors=True)
         make_folder(folder)
         (folder / PLAN_NAME).write_bytes(plan.to_json())
+        cancel = self.cancel or Event()
         if cancel.is_set():
             raise Cancelled
         try:
-            self.runner.run(Task(plan, self._devices(plan), folder, trace=trace, cpu=cpu, cancel=cancel))
+            self.runner.run(Task(plan, self._devices(plan), folder, trace=trace, cpu=self.cpu, cancel=cancel))
         except RunError as error:
             return str(error)
         return read_events(folder / EVENTS_NAME)

@@ -38,7 +38,7 @@ class DrawnCut:
         return cut_plan(study, self.stack, self.workload, self.seed, self.at_ns)[0]
 
     def made(
-        self, runner: LabRunner, study: Study, folder: Path, cpu: int | None, cancel: Event
+        self, runner: LabRunner, study: Study, folder: Path, cpu: int | None, cancel: Event | None
     ) -> PowerCutFinding:
         """Cut, recover and judge. What cannot be carried out is a finding ``failed``, with the reason."""
         if study.stacks[self.stack].filesystems:
