@@ -301,6 +301,7 @@ _SNAPSHOTS: Final = (
 _MIRROR: Final = '{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }'
 _STORES: Final = 'snapshot_size = "1GiB", snapshots = 3'
 _GUEST: Final = '{ layer = "guest", memory = "128MiB" }, { layer = "ext4" }'
+_OWN_SYSTEM: Final = '{ layer = "vm", image = "system.raw", memory = "512MiB", disk = "/dev/vtbd1" }'
 # Disks, what tenants share, what each has of its own, what they run.
 _SHARES: Final = {
     "workload-fio-device": (
@@ -308,6 +309,19 @@ _SHARES: Final = {
         "",
         "",
         'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "1s"\nduration = "2s"',
+    ),
+    # On hosts only: no layer's case, as those run in the lab.
+    "layer-vm-image": (
+        1,
+        f'{_OWN_SYSTEM}, {{ layer = "ext4" }}',
+        "",
+        'workload = "fio"\npreset = "fsync-write-4k"\nsize = "1MiB"',
+    ),
+    "layer-commands": (
+        1,
+        f'{_OWN_SYSTEM}, {{ layer = "commands", make = ["zpool create -f -m ${{mount}} tank ${{disk}}"] }}',
+        "",
+        'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"',
     ),
     "workload-container-life": (1, '{ layer = "incus" }', "", 'workload = "container-life"\nsize = "64MiB"'),
     "workload-tenants": (1, '{ layer = "ext4" }', "", _CALM),
@@ -364,9 +378,10 @@ def _add_plain_cases() -> None:
     """A case for each layer and workload that has none of its own name: as it is by default."""
     for name, layer in catalogue().layers.items():
         below = _BELOW[layer.requires.kind]
-        _LAYERS.setdefault(
-            f"layer-{name}", (max(1, layer.requires.minimum), f'{below}{{ layer = "{name}" }}')
-        )
+        if f"layer-{name}" not in _SHARES:
+            _LAYERS.setdefault(
+                f"layer-{name}", (max(1, layer.requires.minimum), f'{below}{{ layer = "{name}" }}')
+            )
     own = {*_WORKLOADS, *_SHARES}
     for name in catalogue().workloads:
         if f"workload-{name}" not in own:
@@ -410,6 +425,8 @@ def study_of(
         capacity = "8GiB"
     if '"dm-writecache"' in layers:
         capacity = capacity or "4GiB"  # its tables for 500 GB exceed the lab's memory
+    if "image =" in layers:
+        (folder / "system.raw").write_bytes(bytes(510) + b"\x55\xaa")
     text = stack_text(layers, disks, load, model=model, capacity=capacity, each=each)
     return read(folder, text.replace("seeds = [1]\n", f"seeds = [1]\n{asked}\n", 1))
 

@@ -28,7 +28,9 @@ def free_keys(name: str) -> Iterator[tuple[str, str]]:
         for kind in declared.get("anyOf", [declared]):
             held = kind.get("items", kind) if kind.get("type") == "array" else kind
             free = held.get("type") in ("string", "object") and not held.keys() & {"enum", "const", "pattern"}
-            if free and key not in ("layer", *catalogue().layers[name].device_keys):
+            # The commands of a layer that runs some are for a machine of the user's own alone.
+            layer = catalogue().layers[name]
+            if free and not layer.runs_commands and key not in ("layer", *layer.device_keys):
                 yield key, str(kind["type"])
 
 

@@ -36,7 +36,7 @@ def kind_of(registered: type[Layer | Workload]) -> str:
 
 def cases_of(name: str, registered: type[Layer | Workload]) -> list[str]:
     if issubclass(registered, Layer):
-        return CASES_BY_LAYER[name]
+        return CASES_BY_LAYER[name] or [case for case in CASES if case == f"layer-{name}"]
     return [case for case in CASES if f"{case}-".startswith(f"workload-{name}-")]
 
 

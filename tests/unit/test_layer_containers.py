@@ -9,7 +9,7 @@ import pytest
 
 from command_line import checked
 from strata.errors import DiagnosticsError
-from strata.lab.machine import lacking_cpus
+from strata.lab.machine import lacking_in_lab
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -130,9 +130,9 @@ def test_guests_and_containers_can_have_processors_in_the_lab_and_on_a_host(tmp_
             assert limit.argv[-1].endswith(f"_{whose}/cpu.max")
             assert limit.stdin == "200000 100000\n"
             assert "cgroup:cpu" in plan.prerequisites.features
-            assert lacking_cpus(plan) is None
+            assert lacking_in_lab(plan) is None
         free = study_of(tmp_path, layers, head='cpu = "free"')
-        assert "takes no time" in str(lacking_cpus(compile_trial(free, "stack", "load", 1)))
+        assert "takes no time" in str(lacking_in_lab(compile_trial(free, "stack", "load", 1)))
     incus = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "incus-dir", cpus = 2 }')
     assert any("lxc.cgroup2.cpu.max = 200000 100000" in word for step in incus.steps for word in step.argv)
     assert "cgroup:cpu" in incus.prerequisites.features

@@ -13,7 +13,7 @@ from strata.actions.run import RESULTS
 from strata.errors import StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.experiment.strategies.power_cuts import uncut
-from strata.lab.machine import lacking_cpus
+from strata.lab.machine import lacking_in_lab
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.warning import ResultWarning
@@ -112,7 +112,7 @@ def check_study(file: Path, past: Callable[[], list[Past]], scale: float) -> Che
         *untouched_warnings(read),
         *exhausted_warnings(read),
         *direct_io_warnings(read),
-        *unpriced_warnings(plans, read.processor),
+        *unpriced_warnings([plan for plan in plans if not lacking_in_lab(plan)], read.processor),
     ]
     host = read.on_host()
     there = [
@@ -120,7 +120,7 @@ def check_study(file: Path, past: Callable[[], list[Past]], scale: float) -> Che
         for plan, each in zip(plans, firsts, strict=True)
     ]
     only = _by_reason(there, lambda plan: lab_only(plan.prerequisites))
-    apart = _by_reason(plans, lambda plan: filter(None, [lacking_cpus(plan)]))
+    apart = _by_reason(plans, lambda plan: filter(None, [lacking_in_lab(plan)]))
     return CheckedStudy(read, len(runnable), dict(left_out), warnings, estimate, shared, only, apart)
 
 

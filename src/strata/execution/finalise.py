@@ -13,12 +13,13 @@ from strata import __version__
 from strata.devices.plausible import drawn_drives
 from strata.devices.processor import Processor
 from strata.errors import ResultError, RunError, StrataError
+from strata.execution.brought_systems import system_checks, systems
 from strata.execution.schedule import PlannedTrial, fingerprint_of
 from strata.execution.validity_checks import FinishedTrial, checks_of, throughput_of, without_charges
 from strata.lab.machine import QemuProcessor
 from strata.model.metric import Metric, of_open_loop
 from strata.model.stack import Volume
-from strata.model.step import QEMU_OPTIONS
+from strata.model.step import QEMU_ACCELERATOR, QEMU_OPTIONS
 from strata.model.study import Study
 from strata.model.warning import OWN_PROCESSOR, PRECONDITIONED, UNDISTURBED, Check
 from strata.plan.aspects import ASPECTS
@@ -60,6 +61,7 @@ def finalise(
     trace = _trace(attempt, trial, problems)
     stack = study.stacks[trial.plan.trial.stack]
     identity = runner.identity_of(planned.plan)
+    packages = {**identity.packages, **systems(trial)}
     in_lab = runner.time_domain == "virtual"
     return build_record(
         trial.plan,
@@ -69,7 +71,7 @@ def finalise(
         fingerprint=fingerprint_of(identity),
         runner=runner.name,
         time_domain=runner.time_domain,
-        versions=Versions(strata=__version__, kernel="", agent="", packages=dict(identity.packages)),
+        versions=Versions(strata=__version__, kernel="", agent="", packages=packages),
         charges=_charges(identity, study.processor),
         processor=trial.processor,
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
@@ -134,7 +136,7 @@ def _checks(
         return (), ()
     try:
         throughput = throughput_of(trial)
-        seen = [*_machine_checks(attempt.path), *_emulation_checks(attempt.path)]
+        seen = [*_machine_checks(attempt.path), *_emulation_checks(attempt.path), *system_checks(trial)]
         return [*checks_of(trial, throughput, metrics), *seen], throughput
     except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
@@ -164,15 +166,16 @@ def _emulation_checks(attempt: Path) -> list[Check]:
     """Whether QEMU emulated the processor of virtual machines; nothing without QEMU."""
     path = attempt / BINDINGS_NAME
     try:
-        options = json.loads(path.read_text()).get("variables", {}).get(QEMU_OPTIONS)
+        bound = json.loads(path.read_text()).get("variables", {})
+        options, accelerator = bound.get(QEMU_OPTIONS), bound.get(QEMU_ACCELERATOR)
         processor = options and QemuProcessor(options)
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"the bindings cannot be read: {error}", place=str(path)) from error
-    if processor is None:
+    if processor is None and accelerator is None:
         return []
-    emulated = processor is not QemuProcessor.KVM
+    emulated = accelerator == "tcg" or processor not in {None, QemuProcessor.KVM}
     detail = "QEMU emulated it (TCG)" if emulated else "KVM let them use it"
     return [Check(name=OWN_PROCESSOR, verdict="no" if emulated else "yes", detail=detail)]
 

@@ -145,7 +145,7 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, InputFile], progress: Setu
             )
         path = file.path
         archived = _packed if path.is_dir() else _unpacked
-        unpacked = {"trace": _requests, "archive": archived}.get(wanted.kind, _single)
+        unpacked = {"trace": _requests, "archive": archived, "image": _copied}.get(wanted.kind, _single)
 
         def copy(folder: Path) -> dict[str, Any]:
             # Users who cannot read the file cannot read its copy, from its first byte on.
@@ -230,6 +230,16 @@ def _single(source: Path, sha256: str, target: Path, progress: SetupProgress) ->
         raise _unreadable(source, error) from error
     if digest != sha256:
         raise _changed(source)
+    return _made(target)
+
+
+def _copied(image: Path, sha256: str, target: Path, progress: SetupProgress) -> dict[str, Any]:
+    """Copy a user's disk image as it is: QEMU reads it there, and writes nothing to it."""
+    _require_room(image, image.stat().st_size)
+    with progress.step(f"input: copying {image.name}"):
+        shutil.copyfile(image, target)
+    if file_hash(target) != sha256:
+        raise _changed(image)
     return _made(target)
 
 

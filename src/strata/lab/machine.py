@@ -14,6 +14,7 @@ from typing import Final
 from strata.lab.disk import ROOT_DISK
 from strata.model.step import (
     AGENT,
+    IMAGE_MACHINE,
     MACHINE_INITRD,
     MACHINE_KERNEL,
     MACHINE_ROOT,
@@ -49,11 +50,16 @@ def has_machines(plan: Plan) -> bool:
     return MACHINE_KERNEL in plan.variables
 
 
-def lacking_cpus(plan: Plan) -> str | None:
-    """Why the lab has no machine or group with the plan's processors, as a clause; None if it has.
+def lacking_in_lab(plan: Plan) -> str | None:
+    """Why the lab has no such machine, or no machine or group with the plan's processors, as a clause.
 
-    `kernel/config/lab.config` says why the same kernel cannot have several.
+    None if it has. `kernel/config/lab.config` says why the same kernel cannot have several.
     """
+    if IMAGE_MACHINE in plan.prerequisites.features:
+        return (
+            "a machine from an image runs on a host (`--runner host`): the lab has neither KVM nor ssh, and "
+            "a whole system that boots by emulation inside it would take hours"
+        )
     if "cgroup:cpu" in plan.prerequisites.features and not plan.processor:
         return 'with cpu = "free" computing takes no time, so that no group of programs can have `cpus`'
     if SEVERAL_CPUS not in plan.prerequisites.features:

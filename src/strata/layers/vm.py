@@ -3,7 +3,7 @@
 
 As User-Mode Linux the agent starts the lab's kernel once more, as a program of the lab; its disk is
 virtio-blk, served over vhost-user by QEMU's storage daemon. Under QEMU it runs Debian's kernel: with KVM on a
-host, emulated in the lab.
+host, emulated in the lab. From a user's image it runs what is there (`strata.layers.own_image`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from string import ascii_lowercase
 from typing import Final, Literal, Self
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, StrictStr
 
 from strata.diagnostics.names import Diagnostic
+from strata.layers import own_image
 from strata.layers.image import MACHINE_DISK, ImageFile
 from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided, RealTimeCost
 from strata.model.memory_limit import MemoryLimit, MemoryLimited
@@ -35,7 +36,7 @@ from strata.model.step import (
     Step,
 )
 from strata.seeds import derive_seed
-from strata.units import MIB, NS_PER_S, SECTOR_BYTES
+from strata.units import MIB, NS_PER_S, SECTOR_BYTES, describe_size
 
 _CPUS_MAX: Final = 64
 
@@ -231,8 +232,7 @@ def _qemu_argv(vm: Vm, context: LayerContext) -> list[str]:
     root = "/dev/vda" if vm.bus == "virtio-scsi" else "/dev/vdb"
     kernel = f"console=ttyS0 loglevel=5 panic=-1 scsi_mod.scan=sync root={root}"
     return [
-        *("qemu-system-x86_64", "-machine", "q35", "-m", f"{vm.memory_bytes // MIB}M", "-smp", f"{vm.cpus}"),
-        *("-uuid", str(context.derived_uuid("machine"))),
+        *("qemu-system-x86_64", "-machine", "q35", *_size_argv(vm, context)),
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
         *("-kernel", f"${{{QEMU_KERNEL}}}", "-initrd", f"${{{QEMU_INITRD}}}", "-append", kernel),
         *("-chardev", f"socket,id=line,fd={_LINE}"),
@@ -240,6 +240,11 @@ def _qemu_argv(vm: Vm, context: LayerContext) -> list[str]:
         *_qemu_disk_argv(vm, context),
         *(word for name, file in _read_only(context).items() for word in _read_only_argv(name, file)),
     ]
+
+
+def _size_argv(vm: Vm, context: LayerContext) -> list[str]:
+    own = ["-m", f"{vm.memory_bytes // MIB}M", "-smp", f"{vm.cpus}"]
+    return [*own, "-uuid", str(context.derived_uuid("machine"))]
 
 
 def _read_only_argv(name: str, file: str) -> tuple[str, ...]:
@@ -300,7 +305,20 @@ class Vm(MemoryLimited):
     iothread: StrictBool = Field(False, examples=[True], exclude_if=lambda value: not value)
     """Whether a thread of its own serves the disk, instead of QEMU's main one"""
 
+    image: StrictStr | None = Field(
+        None, pattern=own_image.FORM, examples=["freebsd-15.qcow2"], exclude_if=lambda value: value is None
+    )
+    """A disk image beside the study, `.qcow2` or `.raw`, with a system of its own: the machine runs
+    that instead of Strata's kernel and programs. It must read a seed of cloud-init; only on a host"""
+    disk: StrictStr | None = Field(
+        None, pattern=own_image.DISK_FORM, examples=["/dev/vtbd1"], exclude_if=lambda value: value is None
+    )
+    """With `image`: the name that its system gives the machine's virtual disk; default: Linux's `/dev/vdb`,
+    with `virtio-scsi` `/dev/sda`"""
+
     def needs(self) -> Prerequisites:
+        if self.image:
+            return own_image.NEEDS
         if self._is_qemu:
             return _QEMU_NEEDS
         return _UML_NEEDS | Prerequisites(features=(SEVERAL_CPUS,) if self.cpus > 1 else ())
@@ -335,8 +353,12 @@ class Vm(MemoryLimited):
     def caches_direct_io(self) -> bool:
         return not self.is_direct
 
+    def image_source(self) -> str | None:
+        return self.image
+
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        if self.bus == "virtio-scsi" and self.emulator != "qemu":
+        yield from self._image_diagnostics()
+        if self.bus == "virtio-scsi" and self.emulator != "qemu" and not self.image:
             yield Diagnostic(
                 "User-Mode Linux has no virtio-scsi", remedy='write emulator = "qemu"', key="bus"
             )
@@ -353,6 +375,20 @@ class Vm(MemoryLimited):
                 key="queues",
             )
 
+    def _image_diagnostics(self) -> Iterable[Diagnostic]:
+        if self.image and self.emulator == "uml":
+            cause = "User-Mode Linux starts no disk image"
+            yield Diagnostic(cause, remedy="leave the key out", key="emulator")
+        if self.image and self.memory_bytes < own_image.MEMORY_BYTES_MIN:
+            yield Diagnostic(
+                f"a whole system does not start in {describe_size(self.memory_bytes)}",
+                remedy=f'write memory = "{describe_size(own_image.MEMORY_BYTES_MIN)}" or more',
+                key="memory",
+            )
+        if self.disk and not self.image:
+            cause = "the name of the machine's disk is known without an `image`"
+            yield Diagnostic(cause, remedy="leave the key out", key="disk")
+
     def power_risks(self) -> Iterable[str]:
         if self.cache == "unsafe":
             yield "cache = unsafe: it ignores flushes, and the machine's last writes are lost"
@@ -361,10 +397,12 @@ class Vm(MemoryLimited):
         return self.memory_bytes
 
     def path(self, context: LayerContext) -> str:
+        if self.image:  # its own disk comes first
+            return self.disk or ("/dev/sda" if self.bus == "virtio-scsi" else "/dev/vdb")
         return f"/dev/{_qemu_disk(self)}"
 
     def machine(self, context: LayerContext) -> str:
-        return _socket(context)
+        return own_image.configuration(context) if self.image else _socket(context)
 
     def inputs_inside(self, context: LayerContext) -> Mapping[str, str]:
         letters = ascii_lowercase[1 if self.bus == "virtio-scsi" else 2 :]
@@ -378,6 +416,9 @@ class Vm(MemoryLimited):
         return self._bring_up(context)
 
     def _bring_up(self, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
+        if self.image:
+            disk = _qemu_disk_argv(self, context)
+            return own_image.start_steps(context, _size_argv(self, context), disk, self.image, **making)
         if self._is_qemu:
             return _qemu_steps(self, context, **making)
         return _uml_steps(self, context, **making)

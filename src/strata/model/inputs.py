@@ -242,6 +242,37 @@ def read_inputs(
                         found[source] = file
 
 
+def read_image(source: str, folder: Path, found: MutableMapping[str, InputFile]) -> None:
+    """Read a disk image that a machine starts from, and add it to ``found`` by source. Raises Diagnostic."""
+    if source in found:
+        return
+    file = read_input(source, folder, "image")
+    assert file is not None  # none of Strata's own
+    with open_named(file.path) as content:
+        head = content.read(_SECTOR_BYTES)
+    is_qcow2 = head.startswith(_QCOW2)
+    if is_qcow2 != source.endswith(".qcow2") or not (is_qcow2 or head.endswith(_BOOT_MARK)):
+        raise Diagnostic(
+            f"{file.path} is not the image of a disk that its name says",
+            remedy="unpack it if it is compressed, and name it .qcow2, or .raw with a boot sector: "
+            "`qemu-img info` says what it is",
+        )
+    backing, features = head[8:16], int.from_bytes(head[72:80])
+    if is_qcow2 and (any(backing) or (head[7] >= 3 and features & _EXTERNAL_DATA)):
+        raise Diagnostic(
+            f"a part of {file.path} lies in another file",
+            remedy="write it into one: qemu-img convert -O qcow2 IMAGE WHOLE.qcow2",
+        )
+    found[source] = file
+
+
+# docs/interop/qcow2.txt of QEMU: the magic, and the incompatible feature of an external data file.
+_QCOW2: Final = b"QFI\xfb"
+_EXTERNAL_DATA: Final = 1 << 2
+_BOOT_MARK: Final = b"\x55\xaa"  # at the end of the first sector, also of a disk with GPT
+_SECTOR_BYTES: Final = 512
+
+
 def input_diagnostics(
     workload: Workload, found: Mapping[str, InputFile], capacity_bytes: int
 ) -> Iterator[Diagnostic]:

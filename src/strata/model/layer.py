@@ -260,6 +260,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
         writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
         is_container: Whether its `machine` is a container, which shares the kernel.
+        runs_commands: Whether its steps are the study's own: only a machine from an `image_source` runs them.
         beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
     """
 
@@ -281,6 +282,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     device_keys: ClassVar[tuple[str, ...]] = ()
     writes_whole_blocks: ClassVar[bool] = False
     is_container: ClassVar[bool] = False
+    runs_commands: ClassVar[bool] = False
     beside: ClassVar[bool] = False
 
     layer: str
@@ -423,7 +425,14 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return None
 
     def machine(self, context: LayerContext) -> str | None:
-        """The socket of the virtual machine or container that everything above runs in, if it starts one."""
+        """The socket of the virtual machine or container that everything above runs in, if it starts one.
+
+        Of a machine from an `image_source` it is the configuration by which ssh reaches it.
+        """
+        return None
+
+    def image_source(self) -> str | None:
+        """The user's disk image, beside the study, that its machine starts from: no agent runs in it."""
         return None
 
     def inputs_inside(self, context: LayerContext) -> Mapping[str, str]:

@@ -43,11 +43,18 @@ QEMU_OPTIONS: Final = "qemu-options"
 """The variables that stand for the kernel and the initial root of virtual machines under QEMU, and for QEMU's
 options about the processor: it is emulated, in the lab by its virtual clock, or the machine's own (KVM)."""
 
+MACHINE_IMAGE: Final = "machine-image"
+"""The name of the input that a machine starts from, where that is a user's disk image."""
+IMAGE_MACHINE: Final = "guest:image"
+"""The feature that such a machine needs."""
+QEMU_ACCELERATOR: Final = "qemu-accelerator"
+"""The variable that stands for how QEMU computes for a machine from a user's image: ``kvm`` or ``tcg``."""
+
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
 MACHINE_PARTS: Final = (MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT, QEMU_KERNEL, QEMU_INITRD, QEMU_OPTIONS)
-BROUGHT: Final = (LOAD, AGENT, *MACHINE_PARTS)
+BROUGHT: Final = (LOAD, AGENT, *MACHINE_PARTS, QEMU_ACCELERATOR)
 """The variables of what the runner brings, where a plan uses it."""
 
 RESTART: Final = "restart"
@@ -142,7 +149,8 @@ class Purpose(BaseModel):
 
     what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
                   "snapshot", "recover", "check", "verify", "restart", "machine-accounts",
-                  "rebuild", "rebuilt", "lose-disk", "aged-held", "aged-send", "aged-drop"]  # fmt: skip
+                  "rebuild", "rebuilt", "lose-disk", "aged-held", "aged-send", "aged-drop",
+                  "machine-system"]  # fmt: skip
     layer: str | None = None  # that acts or is examined
     tenant: str | None = None  # None: everyone's
     when: Literal["before", "after"] | None = None  # the measured window

@@ -35,6 +35,7 @@ PRECONDITIONED: Final = "preconditioned"
 DURABLE: Final = "durable-by-settings"
 NOT_DURABLE: Final = "not-durable"
 OWN_PROCESSOR: Final = "own-processor"
+KNOWN_SYSTEM: Final = "known-system"
 
 _SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS --trial`"
 
@@ -194,6 +195,16 @@ _KINDS: Final = (
         "host, and a nanosecond for each instruction in the lab; use a host whose processor has KVM",
         grave=True,
         check=OWN_PROCESSOR,
+    ),
+    WarningKind(
+        "foreign-system",
+        "did the load run on a system that Strata knows?",
+        "the load ran on a system from the user's own image",
+        "a difference from other stacks can come from its kernel, its settings, the versions of its programs "
+        "or the virtual machine: compare it with a stack in a machine of the same memory and processors, and "
+        "read the versions in `strata show RESULTS --trial`",
+        grave=True,
+        check=KNOWN_SYSTEM,
     ),
     WarningKind(
         "too-small-study",

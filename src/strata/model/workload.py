@@ -24,7 +24,7 @@ from strata.words import beginning_and_end
 
 T = TypeVar("T")
 
-InputKind = Literal["archive", "trace", "file", "calls"]
+InputKind = Literal["archive", "trace", "file", "calls", "image"]
 """The forms in which a workload reads a file."""
 Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""

@@ -27,6 +27,7 @@ from strata.model.step import (
     BROUGHT,
     INPUT_PREFIX,
     LOAD_USER,
+    MACHINE_IMAGE,
     NETWORK_DEVICE_PREFIX,
     RESTART,
     Prerequisites,
@@ -251,7 +252,7 @@ def compile_trial(
         interval_ns=study.sample_interval_ns,
         # A limit that depends on the load would keep loads from sharing what is prepared.
         time_limit_ns=study.time_limit_ns + (pause_ns if study.prepare == "each" else _PERIOD_NS_MAX),
-        inputs=_inputs_of(study, load),
+        inputs=_inputs_of(study, load, declared),
     )
 
 
@@ -286,9 +287,11 @@ def _before_load(
     return steps
 
 
-def _inputs_of(study: Study, load: Workload) -> tuple[PlanInput, ...]:
-    """The inputs of a load and of the loads in it, by their names."""
+def _inputs_of(study: Study, load: Workload, stack: Stack) -> tuple[PlanInput, ...]:
+    """The inputs of a load and of the loads in it, by their names, and the image of the stack's machine."""
     named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
+    if images := [source for layer in stack.every_layer if (source := layer.image_source())]:
+        named[MACHINE_IMAGE] = images[0]
     return tuple(PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
 
 

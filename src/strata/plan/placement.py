@@ -22,6 +22,7 @@ from strata.model.step import INPUT_PREFIX, LOAD_USER, Command, Phase, Prerequis
 from strata.model.study import Study
 from strata.model.trial import TrialKey
 from strata.model.workload import Tenant, Workload, WorkloadContext, loads_of
+from strata.plan.by_ssh import all_by_ssh
 from strata.rules.fit import snapshotting
 
 
@@ -31,6 +32,7 @@ class Site(NamedTuple):
     machine: str | None = None  # the socket of a virtual machine or container; None: the plan's own machine
     cgroup: str | None = None
     is_container: bool = False
+    has_agent: bool = True
     inputs: tuple[tuple[str, str], ...] = ()  # the paths of inputs in the machine, by variable
 
     def above(self, layer: Layer, context: LayerContext) -> Site:
@@ -42,7 +44,7 @@ class Site(NamedTuple):
             return self._replace(cgroup=cgroup)
         inside = layer.inputs_inside(context)
         inputs = tuple((f"${{{INPUT_PREFIX}{name}}}", path) for name, path in inside.items())
-        return Site(machine, cgroup, layer.is_container, inputs)
+        return Site(machine, cgroup, layer.is_container, layer.image_source() is None, inputs)
 
     @property
     def is_vm(self) -> bool:
@@ -51,6 +53,8 @@ class Site(NamedTuple):
 
     def hold(self, steps: Iterable[Step]) -> list[Step]:
         """The steps, here; a step that names a machine of its own has left this site."""
+        if self.machine is not None and not self.has_agent:
+            return all_by_ssh(steps, self.machine)
 
         def inside(text: str) -> str:
             for variable, path in self.inputs:

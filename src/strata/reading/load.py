@@ -26,7 +26,7 @@ from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.model.design import SEEDS_MAX, count_diagnostics, precision_diagnostics
 from strata.model.duties import RunsPrograms
 from strata.model.find import find_diagnostics
-from strata.model.inputs import InputFile, input_diagnostics, read_inputs
+from strata.model.inputs import InputFile, input_diagnostics, read_image, read_inputs
 from strata.model.kernel import find_kernel
 from strata.model.matrix import Matrix
 from strata.model.packages import PackageLock, asked_packages, read_lock
@@ -378,8 +378,16 @@ class _Reader:
         several = any(isinstance(load, dict) and load.get("beside") for load in loads)
         reader = StackReader(self.found, self.catalogue, self.devices, declared, several)
         stack = reader.stack(name, table) if table is not None else None
-        if stack is not None:
-            self.stacks[name] = stack
+        if stack is None:
+            return
+        self.stacks[name] = stack
+        for index, layer in enumerate(stack.layers if self.has_inputs else ()):
+            if (source := layer.image_source()) is not None:
+                try:
+                    read_image(source, self.file.parent, self.inputs)
+                except Diagnostic as diagnostic:
+                    diagnostic.key = "image"
+                    self.found.extend(("stacks", name, "layers", index), [diagnostic])
 
     def check_places(self, workload: Workload, path: Keys) -> None:
         """Whether some stack has the filesystems that a workload names."""

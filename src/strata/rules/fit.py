@@ -182,6 +182,11 @@ def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, 
                 f"a virtual machine has no disk but the one below it: {listed(names)} cannot be used in it"
             )
             yield index, Diagnostic(cause, remedy="name the device below the machine", key="layer")
+    for index, layer in enumerate(stack.layers):
+        if layer.runs_commands and not any(below.image_source() for below in stack.layers[:index]):
+            cause = "only a machine from the user's own image runs the commands of a study"
+            remedy = 'put { layer = "vm", image = "..." } below it'
+            yield index, Diagnostic(cause, remedy=remedy, key="layer")
     for index in machines[:1]:
         needed_bytes = stack.layers[index].machine_bytes() + _LEAST_BELOW_BYTES
         if needed_bytes > memory_bytes:

@@ -55,6 +55,7 @@ from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.machines import (
     MachineParts,
+    accelerator,
     container_image,
     find_machines,
     has_containers,
@@ -148,6 +149,7 @@ class HostRunner:
                 )
         machines = self._machines_of(plan)
         own = {**image_setting(plan), **(machines.setting(self._kernel) if machines else {})}
+        own |= accelerator(plan, self._kernel)
         return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan), **own}
 
     def unmet(self, plan: Plan) -> str | None:
@@ -237,6 +239,7 @@ class HostRunner:
                 if image:
                     sandbox["container"] = {"image": str(image), "reads": [*load.values()]}
                 variables = {**bound, **slots, **load, **inputs, **machines}
+                variables |= accelerator(task.plan, self._kernel)
                 bindings = canonical_json({**_bindings(path, variables, bound), "sandbox": sandbox})
                 folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter

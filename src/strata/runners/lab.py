@@ -33,7 +33,7 @@ from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, find_lab, part_setting, refuse_damaged
 from strata.lab.limits import check_memory
-from strata.lab.machine import lacking_cpus
+from strata.lab.machine import lacking_in_lab
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.qemu_kernel import lacking_inside
 from strata.machine.reading import Sampler
@@ -138,7 +138,7 @@ class LabRunner:
         """The needs of virtual machines that their kernels do not meet; a lab has everything else."""
         lab = self._lab_of(plan) or self._lab
         lacking = [*lacking_inside(plan, lab.qemu_kernel)]
-        return lacking_cpus(plan) or "; ".join(lacking) or None
+        return lacking_in_lab(plan) or "; ".join(lacking) or None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
         self.lab_for(plan)

@@ -37,6 +37,7 @@ _PACKAGES: Final = {
     ),
     "mdadm": ("mdadm",),
     "nbd-client": ("nbd-client",),
+    "openssh-client": ("ssh", "ssh-keygen"),
     "postgresql": ("initdb", "pg_isready", "pgbench", "postgres", "psql"),
     "python3-minimal": ("python3",),
     "qemu-system-x86": ("qemu-system-x86_64",),

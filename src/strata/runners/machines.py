@@ -20,7 +20,14 @@ from strata.lab.programs import AgentBuild
 from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, lacking_inside, uses_qemu
 from strata.lab.variant import find_variant, provide_variant
-from strata.model.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
+from strata.model.step import (
+    AGENT,
+    MACHINE_ROOT,
+    QEMU_ACCELERATOR,
+    QEMU_INITRD,
+    QEMU_KERNEL,
+    QEMU_OPTIONS,
+)
 from strata.plan.model import Plan
 from strata.runners.kernel import HostKernel
 
@@ -134,9 +141,16 @@ def processor_of(kernel: HostKernel) -> QemuProcessor:
     return QemuProcessor.KVM if has_kvm(kernel) else QemuProcessor.EMULATED
 
 
+def accelerator(plan: Plan, kernel: HostKernel) -> dict[str, str]:
+    """How QEMU computes for a machine from a user's image, if the plan has one; its kernel is the image's."""
+    found = "kvm" if has_kvm(kernel) else "tcg"
+    return {QEMU_ACCELERATOR: found} if QEMU_ACCELERATOR in plan.variables else {}
+
+
 def machine_nodes(plan: Plan, kernel: HostKernel) -> list[str]:
     """The devices that the plan's virtual machines need besides the trial's."""
-    return [f"/{_KVM}"] if uses_qemu(plan) and has_kvm(kernel) else []
+    wanted = uses_qemu(plan) or QEMU_ACCELERATOR in plan.variables
+    return [f"/{_KVM}"] if wanted and has_kvm(kernel) else []
 
 
 def lacking_for_machines(plan: Plan, parts: MachineParts | None) -> list[str]:
