@@ -47,17 +47,22 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    """End what waits for a pipe."""
+@pytest.fixture
+def typed(typed: Typed) -> Iterator[Typed]:
+    """Type a command, and end it when it waits for a pipe."""
 
     def give_up(number: int, frame: object) -> None:
         raise AssertionError("it waits")
 
+    def patiently(*words: object) -> tuple[int, str, str]:
+        signal.alarm(PATIENCE_S)
+        try:
+            return typed(*words)
+        finally:
+            signal.alarm(0)
+
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE_S)
-    yield
-    signal.alarm(0)
+    yield patiently
     signal.signal(signal.SIGALRM, before)
 
 
