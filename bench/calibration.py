@@ -178,7 +178,10 @@ def from_others(
 def _take(counts: Counts, drive: RealDrive, cells: list[ComparedCell]) -> None:
     limits = {each.pattern: each.limit for each in drive.cells}
     for cell in cells:
-        for figure, is_good in _judged(cell, limits.get(cell.measured.pattern, "")).items():
+        found = _judged(cell, limits.get(cell.measured.pattern, ""))
+        if cell.interval is not None:
+            found["interval"] = cell.interval[0] <= cell.measured.iops <= cell.interval[1]
+        for figure, is_good in found.items():
             counts.setdefault((cell.measured.pattern.rw, figure), []).append(is_good)
 
 
@@ -222,11 +225,18 @@ def class_text(device: Device, speed_of: Device, others: list[Whole]) -> str:
     return text
 
 
+_LIMITS = {
+    "rate": "within 15 %",
+    "p99": "within a factor of 1.5",
+    "interval": "of nine cases in ten holds the rate",
+}
+
+
 def _count(counts: Counts) -> None:
     for (what, figure), good in sorted(counts.items()):
-        limit = "within 15 %" if figure == "rate" else "within a factor of 1.5"
+        limit = _LIMITS[figure]
         print(f"{what}: {figure} {limit}: {sum(good)} of {len(good)} ({np.mean(good):.0%})")
-    for figure in ("rate", "p99"):
+    for figure in _LIMITS:
         every = [value for (_, name), values in counts.items() if name == figure for value in values]
         print(f"all: {figure}: {sum(every)} of {len(every)} ({np.mean(every):.0%})")
 

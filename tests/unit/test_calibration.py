@@ -198,6 +198,27 @@ def test_a_drawn_drive_is_recovered(tmp_path: Path) -> None:
     read_back(found, tmp_path)
 
 
+def test_what_reads_cannot_tell_of_writes_is_in_their_interval(tmp_path: Path) -> None:
+    """A drive's past and a cache that is off: both rates lie in the interval, which the file states."""
+    for name, other in (("generic-sata-ssd", "steady"), ("generic-desktop-hdd", "cache off")):
+        drive = FittedDrive(plausible_drive(find_device(name), 4))
+        loads = [Pattern(rw, 4096, 8) for rw in ("randread", "randwrite")]
+        blank, often = [MeasuredCell(load, 1e3, {}) for load in loads], Modelling(seed=99, requests=3_000)
+        cells = simulate(drive, blank, "used", often)
+        slow = replace(drive, device=replace(drive.device, write_cache=other == "steady"))
+        slowly = simulate(slow, blank, other if other == "steady" else "used", often)[1]
+        found = calibrate(
+            "reads", Measurements(tuple(cells), ()), class_name=name, only=chosen_cells(["randread:8"])
+        )
+        low, high = found.cells[1].interval or (0, 0)
+        # At the ends a host that takes no time and a cache that is seldom off: nine cases of ten.
+        assert low / 1.05 < slowly.iops < cells[1].iops < 1.1 * high, name
+        assert found.cells[0].interval is None
+        load, least, most = found.unsure[0]
+        assert "randwrite" in load
+        assert f"{load}, {least:,.0f} to {most:,.0f}/s" in device_toml(found, "a test")
+
+
 def read_back(found: Calibrated, tmp_path: Path) -> None:
     file = tmp_path / "drawn.toml"
     file.write_text(device_toml(found, "a test"))
@@ -319,6 +340,7 @@ def test_each_load_of_the_plan_is_read_only_and_its_results_are_kept(
     kept = tmp_path / "kept.csv"
     kept.write_text(table_text(found.cells, "a disk"))
     again = read_cells([kept]).cells
-    assert [(c.pattern, c.iops, c.latencies_ns) for c in again] == [
-        (c.pattern, c.iops, c.latencies_ns) for c in found.cells
+    assert [(c.pattern, c.iops, c.latencies_ns, c.capacity_bytes) for c in again] == [
+        (c.pattern, c.iops, c.latencies_ns, disk.size_bytes) for c in found.cells
     ]
+    assert {each.device.capacity_bytes for each in candidates(again, "")} == {disk.size_bytes}

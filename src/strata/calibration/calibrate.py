@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Final
 
 import numpy as np
@@ -25,13 +26,21 @@ from strata.units import NS_PER_S
 GENERIC: Final = "generic-"
 STATES: Final = ("used", "steady", "fresh", "filled")
 _FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
+_RIVAL: Final = 1.5  # a class with so many times the least misfit is searched to the end, too
 _FIRST_STEPS, _STEPS = 2, 6
 _COARSE: Final = Modelling(requests=700, before=1_000)
 _RATE_NEAR, _TAIL_NEAR = 0.15, 1.5
 _MEASURED_GAIN: Final = 0.5
 """A value counts as measured if the measurements removed half of its class's variance."""
 _Z_90: Final = 1.645
-_DRAWS: Final = 12
+_DRAWS: Final = 20
+_CACHE_OFF_EVERY: Final = (
+    5  # of the drawn drives: of seven single ones of devices/real it was off in one or two
+)
+_MODEL_SD, _UNSEEN_WRITE_SD = 0.06, 0.1
+"""What the model lacks, of the logarithm of a rate: reads, and cached writes that only reads predict
+(devices/real)."""
+_NINE_OF_TEN: Final = (5, 95)
 _SPEEDS_RPM: Final = (5400, 7200, 10000, 15000)
 _SPEED_NEAR: Final = 1.4
 _KINDS_NS: Final = {"rotating": (2e6, 1e9), "network": (2e5, 2e7), "flash": (0, 1e6)}
@@ -70,11 +79,16 @@ class FoundValue:
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """A measured cell beside the calibrated model's; ``fitted`` says whether the fit saw it."""
+    """A measured cell beside the calibrated model's; ``fitted`` says whether the fit saw it.
+
+    Attributes:
+        interval: In which its rate lies in nine of ten cases, as predicted from the fitted cells.
+    """
 
     measured: MeasuredCell
     modelled: MeasuredCell
     fitted: bool
+    interval: tuple[float, float] | None = None
 
     @property
     @in_json
@@ -95,7 +109,11 @@ class ComparedCell:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A drive that explains measurements, and how surely."""
+    """A drive that explains measurements, and how surely.
+
+    Attributes:
+        unsure: Of each of `LOADS` the ends of its rate in nine of ten cases, the widest first.
+    """
 
     name: str
     class_name: str
@@ -104,7 +122,7 @@ class Calibrated:
     values: tuple[FoundValue, ...]
     cells: tuple[ComparedCell, ...]
     notes: tuple[str, ...]
-    unsure: tuple[tuple[str, float], ...]
+    unsure: tuple[tuple[str, float, float], ...]
     tried: tuple[tuple[str, float], ...]
     interrupted: bool = False
 
@@ -123,7 +141,9 @@ def candidates(
     cells: Sequence[MeasuredCell], class_name: str, *, write_cache: bool = True, rotates: bool | None = None
 ) -> list[Candidate]:
     """Devices that may be of the drive's class, with the pasts and the cache that writes may show."""
-    devices = [find_device(class_name)] if class_name else _as_it_says(_near(cells), rotates)
+    named = [find_device(class_name)] if class_name else _as_it_says(_near(cells), rotates)
+    size_bytes = max(each.capacity_bytes for each in cells)
+    devices = [_sized(each, size_bytes) for each in named]
     if devices and devices[0].kind not in _KINDS_NS:
         remedy = f"kinds: {', '.join(_KINDS_NS)}; calibrate a member of it"
         raise ResultError(f"a {devices[0].kind} is not calibrated", place=devices[0].name, remedy=remedy)
@@ -140,6 +160,15 @@ def candidates(
 def _as_it_says(devices: list[Device], rotates: bool | None) -> list[Device]:
     """The devices that rotate, or do not, as the disk says; all if none does."""
     return [each for each in devices if rotates in {None, each.kind == "rotating"}] or devices
+
+
+def _sized(device: Device, size_bytes: int) -> Device:
+    """The device with the measured disk's capacity, if that is known: a part of it is a part of its seeks."""
+    if not size_bytes:
+        return device
+    measured = {"value": size_bytes, "source": "the measured disk", "estimate": False}
+    changed = {"capacity": device.parameters["capacity"].model_copy(update=measured)}
+    return replace(device, parameters={**device.parameters, **changed})
 
 
 def _near(cells: Sequence[MeasuredCell]) -> list[Device]:
@@ -193,17 +222,17 @@ def calibrate(
         except KeyboardInterrupt:
             interrupted = True
     drive, state = search.unknowns.drive(search.best[1]), search.candidate.state
-    shown = simulate(drive, measured.cells, state, Modelling())
-    fitted = {each.pattern for each in chosen}
+    ends = _predicted(search, covariance, measured.cells, known_cache=not write_cache)
+    cells, loads = ends[: len(measured.cells)], ends[len(measured.cells) :]
     return Calibrated(
         name,
         search.candidate.device.name,
         state,
         as_measured(drive),
         tuple(_values(search, drive, covariance, gains)),
-        tuple(ComparedCell(c, s, c.pattern in fitted) for c, s in zip(measured.cells, shown, strict=True)),
+        tuple(_compared(measured.cells, simulate(drive, measured.cells, state, Modelling()), chosen, cells)),
         (*measured.notes, *_notes(measured.cells, chosen, search, drive), *_outside(search, gains)),
-        tuple(_unsure(search, covariance)),
+        tuple(_widest_first(search.unknowns.device, loads)),
         tuple(sorted(tried, key=lambda each: each[1])),
         interrupted,
     )
@@ -227,17 +256,27 @@ def _searched(
             distinct = {each.best[0]: each for each in reversed(searches)}
             for cost in sorted(distinct)[:_FITTED_MAX]:
                 distinct[cost].run(_FIRST_STEPS)
-        best = min(searches, key=lambda each: each.best[0])
-        final = best if len(searches) == 1 else DriveSearch(best.candidate, cells)
-        final.step, final.best = best.step, (float("inf"), best.best[1])
-        searches.insert(0, final)
-        final.data(best.best[1])
-        final.run(_STEPS)
-        return final, [(each.candidate.title, each.best[0]) for each in searches[1:]], False
+        ordered = sorted(searches, key=lambda each: each.best[0])
+        rivals = [e for e in ordered if e.best[0] < _RIVAL * ordered[0].best[0]]
+        of_class = {each.candidate.device.name: each for each in reversed(rivals)}
+        finals = [_in_full(each, cells) if len(searches) > 1 else each for each in of_class.values()]
+        for one in finals:
+            one.run(_STEPS)
+        searches[:0] = finals
+        final = min(finals, key=lambda each: each.best[0])
+        return final, [(each.candidate.title, each.best[0]) for each in searches[len(finals) :]], False
     if not searches:
         raise KeyboardInterrupt
     best = min(searches, key=lambda each: each.best[0])
     return best, [(each.candidate.title, each.best[0]) for each in searches], True
+
+
+def _in_full(begun: DriveSearch, cells: Sequence[MeasuredCell]) -> DriveSearch:
+    """A coarse search's candidate in full runs, from its best drive on."""
+    final = DriveSearch(begun.candidate, cells)
+    final.step, final.best = begun.step, (float("inf"), begun.best[1])
+    final.data(begun.best[1])
+    return final
 
 
 def _values(
@@ -291,24 +330,64 @@ def _outside(search: DriveSearch, gains: Floats) -> Iterator[str]:
         yield f"beyond the range of {search.candidate.device.name}: {', '.join(found)}"
 
 
-def _unsure(search: DriveSearch, covariance: Floats) -> Iterator[tuple[str, float]]:
-    """How far rates of other loads spread between drives that explain the cells as well, the worst first."""
-    rng = np.random.default_rng(1)
+def _alike(
+    search: DriveSearch, covariance: Floats, *, known_cache: bool
+) -> Iterator[tuple[FittedDrive, str]]:
+    """Drives that explain the fitted cells as well, and their pasts.
+
+    Where no write was fitted, nothing told a drive's past and whether its cache is on: both are drawn, too.
+    """
     low, high = search.unknowns.bounds()
-    loads = [
-        MeasuredCell(pattern, 1e3, {})
-        for pattern in LOADS
-        if pattern.depth <= search.unknowns.device.queue_depth
-    ]
+    device, is_blind = search.unknowns.device, not search.has_writes
+    states = STATES if is_blind and device.kind == "flash" else (search.candidate.state,)
+    may_be_off = is_blind and not known_cache and Subject(device).is_volatile
+    points = np.random.default_rng(1).multivariate_normal(search.best[1], covariance, _DRAWS)
+    for number, point in enumerate(np.clip(points, low, high)):
+        with suppress(StudyError):
+            drive = search.unknowns.drive(point)
+            if may_be_off and number % _CACHE_OFF_EVERY == 0:
+                drive = replace(drive, device=replace(drive.device, write_cache=False))
+            yield drive, states[number % len(states)]
+
+
+def _predicted(
+    search: DriveSearch, covariance: Floats, measured: Sequence[MeasuredCell], *, known_cache: bool
+) -> list[tuple[float, float]]:
+    """The ends of the rate of each cell and of `LOADS` in nine of ten cases; none if most are refused."""
+    blank = (MeasuredCell(load, 1e3, {}) for load in _loads(search.unknowns.device))
+    cells = [*measured, *blank]
     rows = []
-    for point in rng.multivariate_normal(search.best[1], covariance, _DRAWS):
+    for drive, state in _alike(search, covariance, known_cache=known_cache):
         with suppress(LabError, StudyError):  # the model refuses the drive
-            drive = search.unknowns.drive(np.clip(point, low, high))
-            rows.append([each.iops for each in simulate(drive, loads, search.candidate.state, _COARSE)])
-    if len(rows) > 1:
-        spreads = np.std(np.log(rows), axis=0)
-        named = ((load_title(each.pattern), float(s)) for each, s in zip(loads, spreads, strict=True))
-        yield from sorted(named, key=lambda each: -each[1])
+            rows.append([each.iops for each in simulate(drive, cells, state, _COARSE)])
+    if len(rows) < _DRAWS / 2:
+        return []
+    unseen = [each.pattern.is_write and not search.has_writes for each in cells]
+    chance = np.random.default_rng(2).standard_normal((len(rows), 1))
+    rates = np.array(rows) * np.exp(chance * np.where(unseen, _UNSEEN_WRITE_SD, _MODEL_SD))
+    return [(float(least), float(most)) for least, most in np.percentile(rates, _NINE_OF_TEN, axis=0).T]
+
+
+def _compared(
+    cells: Sequence[MeasuredCell],
+    shown: Sequence[MeasuredCell],
+    chosen: Sequence[MeasuredCell],
+    ends: Sequence[tuple[float, float]],
+) -> Iterator[ComparedCell]:
+    fitted = {each.pattern for each in chosen}
+    for cell, own, interval in zip_longest(cells, shown, ends):
+        is_fitted = cell.pattern in fitted
+        yield ComparedCell(cell, own, is_fitted, None if is_fitted else interval)
+
+
+def _loads(device: Device) -> list[Pattern]:
+    return [load for load in LOADS if load.depth <= device.queue_depth]
+
+
+def _widest_first(device: Device, ends: Sequence[tuple[float, float]]) -> list[tuple[str, float, float]]:
+    """The titles of `LOADS` that the drive's queue holds, with the rates' ends."""
+    titled = [(load_title(load), *each) for load, each in zip(_loads(device), ends, strict=False)]
+    return sorted(titled, key=lambda each: each[1] / each[2])
 
 
 def load_title(pattern: Pattern) -> str:

@@ -17,7 +17,10 @@ def device_toml(found: Calibrated, source: str) -> str:
         "# SPDX-License-Identifier: Apache-2.0",
         f"# Calibrated by Strata from {source}; the class is {found.class_name}.",
         *(f"# {note}" for note in found.notes),
-        *(f"# Least sure: {load}, {100 * spread:.0f} %" for load, spread in found.unsure[:1]),
+        *(
+            f"# In nine of ten cases: {load}, {low:,.0f} to {high:,.0f}/s"
+            for load, low, high in found.unsure[:3]
+        ),
     ]
     title = toml_table("", {"title": f"{found.name}, calibrated", "kind": found.device.kind})
     values = {value.name: value for value in found.values}

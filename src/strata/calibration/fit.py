@@ -108,6 +108,10 @@ class DriveSearch:
         self.best = (float("inf"), start)
         self.data(start)
 
+    @property
+    def has_writes(self) -> bool:
+        return any(each.pattern.is_write for each in self.cells)
+
     def _noise(self, start: Floats) -> Floats:
         """The errors of each figure: of the model, and of counting, by runs with other seeds."""
         drive = self.unknowns.drive(start)
@@ -164,21 +168,29 @@ class DriveSearch:
     def residuals(self, deviations: Floats) -> Floats:
         return np.concatenate([self.data(deviations), _compressed(deviations, _PRIOR_MODEST)])
 
-    def slopes(self, deviations: Floats, spread: float | None = None) -> Floats:
+    def slopes(self, deviations: Floats) -> Floats:
         """The slopes of the residuals, by a regression over pairs of drives around the point."""
-        if spread is None:
-            spread = _SPREADS[min(self._spread, len(_SPREADS) - 1)]
-            self._spread += 1
+        spread = _SPREADS[min(self._spread, len(_SPREADS) - 1)]
+        self._spread += 1
+        beyond = _compressed(deviations + 1e-4, _PRIOR_MODEST) - _compressed(deviations, _PRIOR_MODEST)
+        return np.vstack([self._regression(deviations, spread)[0], np.diag(beyond / 1e-4)])
+
+    def _regression(self, deviations: Floats, spread: float) -> tuple[Floats, Floats]:
+        """The slopes of the figures, and by how much chance enlarges the sum of their squares."""
         count, moved, (low, high) = len(deviations), self.moved, self.unknowns.bounds()
         steps = np.zeros((max(12, round(1.5 * len(moved))), count))
         steps[:, moved] = self._rng.standard_normal((len(steps), len(moved))) * spread
         points = np.clip(np.vstack([deviations + steps, deviations - steps]), low, high)
         values = np.array([self.data(point) for point in points])
         design = np.hstack([np.ones((len(points), 1)), (points - deviations)[:, moved]])
-        slopes = np.zeros((values.shape[1], count))
-        slopes[:, moved] = np.linalg.lstsq(design, values, rcond=None)[0][1:].T
-        beyond = _compressed(deviations + 1e-4, _PRIOR_MODEST) - _compressed(deviations, _PRIOR_MODEST)
-        return np.vstack([slopes, np.diag(beyond / 1e-4)])
+        modelled = ~np.all(values == _REFUSED, axis=1)
+        values, design = values[modelled], design[modelled]
+        slopes, chance = np.zeros((values.shape[1], count)), np.zeros((count, count))
+        found = np.linalg.lstsq(design, values, rcond=None)[0]
+        slopes[:, moved] = found[1:].T
+        left = float(np.sum((values - design @ found) ** 2)) / max(1, len(values) - design.shape[1])
+        chance[np.ix_(moved, moved)] = np.linalg.pinv(design.T @ design)[1:, 1:] * left
+        return slopes, chance
 
     def run(self, steps: int) -> None:
         """Search from the best drive so far, with this many steps."""
@@ -199,10 +211,10 @@ class DriveSearch:
         deviation's variance that the measurements removed: 0 if they say nothing of it.
         """
         point = self.best[1]
-        slopes = self.slopes(point, _SPREADS[-1])[: len(self.scale)]
+        slopes, chance = self._regression(point, _SPREADS[-1])
         misfit = float(np.sum(self.data(point) ** 2)) / max(1, len(self.scale))
-        information = slopes.T @ slopes / max(1.0, misfit)
-        covariance: Floats = np.linalg.inv(information + np.eye(len(point))).astype(np.float64)
+        told, axes = np.linalg.eigh((slopes.T @ slopes - chance) / max(1.0, misfit))
+        covariance = np.asarray((axes / (1 + np.maximum(told, 0))) @ axes.T, np.float64)
         return covariance, np.asarray(1 - np.diag(covariance), np.float64)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -72,7 +73,8 @@ def measure_disk(
         except KeyboardInterrupt:
             notes.append("the measurement was interrupted: later loads are missing")
     rotates = disk.rotational if disk.transport in _SAY_WHETHER_THEY_ROTATE else None
-    return Measurements(tuple(cells[1:]), tuple(dict.fromkeys(notes)), rotates)
+    sized = (replace(each, capacity_bytes=disk.size_bytes) for each in cells[1:])
+    return Measurements(tuple(sized), tuple(dict.fromkeys(notes)), rotates)
 
 
 def _run(

@@ -14,7 +14,7 @@ from strata.report.device_plot import draw
 from strata.report.document import Block, Bullets, Figure, Fold, Group, Paragraph, Section
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import document_page
-from strata.units import NS_PER_MS, percent, significant
+from strata.units import NS_PER_MS, significant
 from strata.words import grouped
 
 _MEASURED: Final = "measured"
@@ -51,8 +51,14 @@ def _row(each: ComparedCell) -> list[object]:
         shown.latencies_ns[50.0],
         p99,
         Cell(shown.latencies_ns[99.0], tone="" if each.has_near_tail else "doubt"),
-        "fitted" if each.fitted else "predicted",
+        _surety(each),
     ]
+
+
+def _surety(each: ComparedCell) -> str:
+    if each.fitted or each.interval is None:
+        return "fitted" if each.fitted else "predicted"
+    return "predicted: " + " to ".join(map(significant, each.interval))
 
 
 def values_table(found: Calibrated) -> Table:
@@ -80,10 +86,9 @@ def blocks(found: Calibrated) -> Iterator[Block]:
     if found.notes:
         yield Bullets(list(found.notes))
     if found.unsure:
-        load, spread = found.unsure[0]
-        yield Paragraph(
-            f"The load it would predict worst: {load}, {percent(spread)} (one standard deviation)."
-        )
+        load, low, high = found.unsure[0]
+        rates = f"{significant(low)} to {significant(high)} per second in nine of ten cases"
+        yield Paragraph(f"The load it would predict worst: {load}, {rates}.")
 
 
 def render(found: Calibrated) -> str:
@@ -103,7 +108,9 @@ def render(found: Calibrated) -> str:
         Section("classes", "Classes that were tried", [Fold("By misfit", [tried])]),
     ]
     made = (f"Made by Strata {__version__} with `strata calibrate`.",)
-    facts = "; ".join(f"{load}: ± {percent(spread)}" for load, spread in found.unsure[:3])
+    facts = "; ".join(
+        f"{load}: {significant(low)} to {significant(high)}/s" for load, low, high in found.unsure[:3]
+    )
     first = Section("cells", "Measured and modelled", [Group(list(blocks(found)), "wrapped")])
     return document_page(
         title,

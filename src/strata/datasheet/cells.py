@@ -123,13 +123,13 @@ def table_text(cells: Sequence[MeasuredCell], source: str) -> str:
     """Cells as a table that `read_table` reads."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*_LOAD_COLUMNS, "iops", *_COLUMNS.values(), "seconds", "file"])
+    writer.writerow([*_LOAD_COLUMNS, "iops", *_COLUMNS.values(), "seconds", "capacity_bytes", "file"])
     for each in cells:
         load = each.pattern
         figures = [each.latencies_ns.get(percent, 0) / NS_PER_US or "" for percent in _COLUMNS]
         loads = [load.rw, load.block_bytes, load.depth, 1, load.flush_every, load.span_bytes]
         loads.append(load.beside_percent)
-        writer.writerow([*loads, each.iops, *figures, each.seconds, each.place])
+        writer.writerow([*loads, each.iops, *figures, each.seconds, each.capacity_bytes, each.place])
     return f"# source: {source}\n{written.getvalue()}"
 
 
@@ -141,7 +141,8 @@ def _row(row: Mapping[str, str], file: Path) -> MeasuredCell:
     pattern = Pattern(row["rw"], parse_block_bytes(row["bs"]), depth, *more)
     latencies = {p: float(row[name]) * NS_PER_US for p, name in _COLUMNS.items() if row.get(name)}
     seconds = float(row.get("seconds") or 60)
-    return MeasuredCell(pattern, float(row["iops"]), latencies, seconds, row.get("file") or file.name)
+    place, capacity_bytes = row.get("file") or file.name, int(row.get("capacity_bytes") or 0)
+    return MeasuredCell(pattern, float(row["iops"]), latencies, seconds, place, capacity_bytes=capacity_bytes)
 
 
 @dataclass(frozen=True)
@@ -172,10 +173,12 @@ _BEFORE_MAX: Final = 40_000
 
 
 def _buffered(subject: Subject, load: Pattern) -> int:
-    """The writes that fill a flash drive's buffer twice: a measurement of a minute saw it full."""
+    """The writes that fill a drive's cache twice: a measurement of a minute saw it full."""
     parameters = subject.device.parameters
-    if load.flush_every or "write_buffer" not in parameters:
+    if load.flush_every:
         return 0
+    if "write_buffer" not in parameters:
+        return 2 * int(parameters["write_cache_runs"].value) if "write_cache_runs" in parameters else 0
     return min(_BEFORE_MAX, int(2 * float(parameters["write_buffer"].value) * MIB / load.block_bytes))
 
 

@@ -33,6 +33,7 @@ class MeasuredCell:
         seconds: How long it was measured.
         place: The file, and the job in it.
         limit: Why it shows the host instead of the drive, or empty.
+        capacity_bytes: Of the disk; 0: unknown.
     """
 
     pattern: Pattern
@@ -42,6 +43,7 @@ class MeasuredCell:
     place: str = ""
     limit: str = ""
     is_total: bool = False
+    capacity_bytes: int = 0
 
     @property
     def requests(self) -> int:
