@@ -160,7 +160,11 @@ def test_a_shingled_disk_whose_media_cache_is_not_filled_is_named(tmp_path: Path
     assert (
         "was not filled: a full rebuild may take longer" in estimate(planted(ASKED.strategy(study), 1.0)).note
     )
-    assert not estimate(planted(ASKED.strategy(given(tmp_path)), 1.0)).note
+    unused = DISKS + STACKS + disk("shingled", "generic-smr-hdd", "16GiB")
+    unused += '[stacks.other]\ndevices = ["a", "shingled"]\n'
+    unused += 'layers = [{ layer = "md", level = 1 }, { layer = "xfs" }]\n'
+    asked = RebuildAsked(stacks=("md",), part_bytes=2 * GIB)
+    assert not estimate(planted(asked.strategy(given(tmp_path, unused)), 1.0)).note
 
 
 def test_every_stack_with_a_mirror_is_aged_loses_a_disk_and_is_rebuilt(tmp_path: Path) -> None:

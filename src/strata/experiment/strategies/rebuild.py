@@ -94,9 +94,10 @@ class Rebuild:
 
     def _doubt(self) -> str:
         """The media caches of shingled disks that the parts do not fill."""
+        disks = [used for stack in self.study.stacks for used in self.study.stack_devices(stack)]
         caches = [
             f"the {each.name} of {device.name} ({format_size(each.covered_bytes)})"
-            for device in {used.device.name: used.device for used in self.study.devices.values()}.values()
+            for device in {used.device.name: used.device for used in disks}.values()
             for each in device.model.structures(device)
             if each.is_log and each.covered_bytes > _PARTS * self.part_bytes * self.fill
         ]
