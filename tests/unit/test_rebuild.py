@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from made_results import made_results
 from strata.actions.rebuild import RebuildAsked
 from strata.datasheet.formulas import sustained_bytes_per_s
 from strata.devices.device import Device
@@ -21,8 +22,10 @@ from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.plan.compile import compile_trial, skipped
 from strata.report.findings import rebuilds
+from strata.report.report import Report
+from strata.report.sections import sections
 from strata.report.table import Table
-from strata.results.findings import Compared, Finding, Tried
+from strata.results.findings import Compared, Finding, Tried, keep_finding
 from strata.units import GIB, NS_PER_S, SECTOR_BYTES
 from study_texts import HEAD, disk, read
 
@@ -195,3 +198,11 @@ def test_what_cannot_be_rebuilt_or_told_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(StudyError, match=cause):
             asked.strategy(study)
+
+
+def test_the_report_of_the_study_has_the_section(tmp_path: Path) -> None:
+    folder = made_results(tmp_path / "results")
+    keep_finding(folder, planted(ASKED.strategy(given(tmp_path)), 1.5))
+    [section] = [each for each in sections(Report.read(folder)) if each.name == "rebuild"]
+    [table] = [each for each in section.blocks if isinstance(each, Table)]
+    assert [row[:2] for row in table.rows[:2]] == [("md", "idle"), ("md", "loaded")]

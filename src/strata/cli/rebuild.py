@@ -60,7 +60,7 @@ def rebuild(  # noqa: PLR0917  typer makes options of them
     )
     read = load_study(study, catalogue())
     strategy = asked.strategy(read)
-    folder = ResultsFolder(RESULTS / strategy.study.name)
+    folder = ResultsFolder(RESULTS / read.name)  # whose report then has the section
     source = partial(asked.study, strategy.chosen)
     experiment = experiment_on(folder, source, seconds_of(budget, "--budget"), jobs, listener())
     found = experiment.answer(strategy)

@@ -418,7 +418,8 @@ def findings_of(folder: ResultsFolder, kind: Kind) -> dict[str, Finding]:
     """
     every = _read(folder).findings
     present = identity_of(folder.study()) if every else ""
-    return {each.subject: each for each in every if (each.kind, each.results_sha256) == (kind, present)}
+    of_now = ("", present)  # a question that needs no results may be asked before there are any
+    return {each.subject: each for each in every if each.kind == kind and each.results_sha256 in of_now}
 
 
 def keep_finding(folder: ResultsFolder, found: Finding) -> None:
