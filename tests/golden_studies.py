@@ -175,6 +175,8 @@ _LAYERS: Final = {
     "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB", write_max = "20MB/s" }'),
     "layer-incus-dir": (1, '{ layer = "xfs" }, { layer = "incus-dir" }'),
     "layer-nspawn": (1, '{ layer = "xfs" }, { layer = "nspawn", memory = "128MiB" }'),
+    "layer-nfs": (1, '{ layer = "xfs" }, { layer = "nfs", sync = false, mount = ["nconnect=4"] }'),
+    "layer-overlay": (1, '{ layer = "xfs" }, { layer = "overlay", mount = ["metacopy=on"] }'),
     "layer-vm": (1, '{ layer = "lvm" }, { layer = "vm" }, { layer = "ext4" }'),
     "layer-vm-qemu": (
         1,

@@ -23,7 +23,19 @@ ABILITIES = [
 # An ability comes with the method that reads its output or drops its result.
 PAIRS = [("snapshot", "drop_snapshot"), ("scrub", "scrub_errors"), ("allocated", "allocated_bytes")]
 COMES_AFTER = {"drop": "snapshot", "restore": "snapshot", "rebuilt": "rebuild"}
-WITHOUT_IDENTITY = {"tmpfs", "zpool", "zfs", "zvol", "raw", "qcow2", "guest", "directory", "incus-dir"}
+WITHOUT_IDENTITY = {
+    "tmpfs",
+    "zpool",
+    "zfs",
+    "zvol",
+    "raw",
+    "qcow2",
+    "guest",
+    "directory",
+    "incus-dir",
+    "overlay",
+    "nfs",
+}
 ANONYMOUS = {"layer-integrity", "layer-incus-zfs"}  # cases of other layers without one
 SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 

@@ -10,7 +10,11 @@ from typing import Final
 import pytest
 
 from strata.errors import DiagnosticsError
+from strata.lab.machine import lacking_in_lab
+from strata.model.step import Prerequisites
+from strata.model.study import Study
 from strata.plan.compile import compile_trial
+from strata.runners.kernel import HostKernel
 from strata.servers.database import DatabaseServer
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
@@ -63,6 +67,69 @@ def test_a_custom_dump_is_read_by_pg_restore_and_only_what_is_left_is_loaded(tmp
     steps = compile_trial(study, "stack", "load", 1).steps
     made = next(at for at, each in enumerate(steps) if each.id == "pgbench-dump")
     assert any(word.endswith("/content.sql") for word in steps[made + 1].argv), steps[made + 1].argv
+
+
+def test_a_dump_names_its_extensions_before_the_run(tmp_path: Path) -> None:
+    asked = 'CREATE EXTENSION IF NOT EXISTS hstore WITH SCHEMA public;\nCREATE EXTENSION "postgis";\n'
+    data = "COPY public.note (text) FROM stdin;\nCREATE EXTENSION citus\n\\.\n"
+    (tmp_path / "plain.sql").write_text(asked + data)
+    (tmp_path / "custom.dump").write_bytes(b"PGDMP\x01\x0e\xff" + asked.encode() + b"\x00\xfe\x80")
+    text = 'workload = "pgbench"\nscale = 1\nclients = 2\nduration = "5s"\nscript_text = "SELECT 1;"\n'
+    for name in ("plain.sql", "custom.dump"):
+        load = f'{text}init = "{name}"\n'
+        plan = compile_trial(
+            read(tmp_path, stack_text('{ layer = "ext4" }', 1, load, model="wd-re4-500gb")),
+            "stack",
+            "load",
+            1,
+        )
+        assert {"postgresql:hstore", "postgresql:postgis"} <= {*plan.prerequisites.features}
+        lacking = str(lacking_in_lab(plan))
+        assert "postgis:" in lacking
+        assert "hstore" not in lacking
+        made = next(step.argv for step in plan.steps if step.id == "pgbench-extensions")
+        assert made[-2:] == tuple(
+            f'--command=CREATE EXTENSION IF NOT EXISTS "{each}" CASCADE' for each in ("hstore", "postgis")
+        )
+    control = tmp_path / "usr/share/postgresql/17/extension/postgis.control"
+    control.parent.mkdir(parents=True)
+    control.touch()
+    needed = Prerequisites(features=("postgresql:postgis", "postgresql:citus"))
+    assert [*HostKernel(tmp_path).unmet(needed)] == ["its PostgreSQL has no extension citus"]
+
+
+def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
+    (tmp_path / "tpcc.lua").write_text("#!/usr/bin/env sysbench\nrequire('common')\nfunction event() end\n")
+    (tmp_path / "common.lua").write_text("-- tables\n")
+    text = (
+        'workload = "sysbench-oltp"\nserver = "postgresql"\nscript = "{}.lua"\nduration = "5s"\nthreads = 4\n'
+    )
+    more = 'requires = ["common.lua"]\noptions = { scale = 2, use_fk = false }\n'
+
+    def study(text: str) -> Study:
+        return read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
+
+    steps = {
+        each.id: each for each in compile_trial(study(text.format("tpcc") + more), "stack", "load", 1).steps
+    }
+    assert str(steps["sysbench-script-1"].stdin).startswith("#!/usr/bin/env sysbench\nrequire")
+    assert steps["sysbench-script-2"].argv[-1].endswith("/common.lua")
+    assert 'dofile("postgres/tpcc.lua")' in str(steps["sysbench-script"].stdin)
+    prepared, loaded = steps["sysbench-prepare"].argv, steps["sysbench-load"].argv
+    assert prepared[1] == loaded[1]
+    assert prepared[-1] == "prepare"
+    assert loaded[-1] == "run"
+    for argv in (prepared, loaded):
+        assert {"--scale=2", "--use_fk=off"} <= {*argv}
+        assert not [word for word in argv if word.startswith(("--tables", "--table-size"))]
+    assert study(text.format("tpcc") + more).workloads["load"].needs_permission
+    for wrong, cause in (
+        (text.format("common"), "defines no event"),
+        (text.format("gone"), "there is no file"),
+        (text.replace("{}.lua", "oltp_insert") + more, "is no Lua file"),
+    ):
+        with pytest.raises(DiagnosticsError, match=cause):
+            study(wrong)
 
 
 def test_several_scripts_run_with_their_weights(tmp_path: Path) -> None:

@@ -69,15 +69,21 @@ def test_an_iolog_of_fio_has_requests_without_completions(tmp_path: Path) -> Non
     assert [OPS[row["op"]] for row in found.records] == ["read", "write", "flush", "discard"]
 
 
-def test_the_log_of_several_jobs_in_one_file_is_refused_with_the_reason(tmp_path: Path) -> None:
-    """fio writes the logs of numjobs=2 into one file, each with a head."""
-    both = IOLOG + "fio version 3 iolog\n18 /data/a add\n90 /data/a read 0 4096\n"
+def test_the_logs_of_several_jobs_are_merged_by_their_times(tmp_path: Path) -> None:
+    """fio writes the logs of numjobs=2 into one file, each with a head; version 2 has no times."""
+    second = "fio version 3 iolog\n18 /data/b add\n90 /data/b read 0 4096\n352 /data/b read 512 512\n"
+    whole = written(tmp_path, IOLOG + second)
+    parts = [written(tmp_path, text, f"load.iolog.{at}") for at, text in enumerate((IOLOG, second))]
 
+    for found in (read_foreign(whole), read_foreign(parts[0]), read_foreign(parts[1])):
+        assert [(row[0], row[4] // US) for row in rows(found)] == [
+            *(("/data/b", 0), ("/data/a", 10), ("/data/a", 260), ("/data/a", 261)),
+            *(("/data/b", 262), ("/data/a", 310)),
+        ]
+    older = "fio version 2 iolog\n/f read 0 512\n"
     with pytest.raises(ResultError, match="a second log begins here: several jobs") as caught:
-        read_foreign(written(tmp_path, both))
-
-    assert str(caught.value.place).endswith(":9")
-    assert "numjobs=1" in str(caught.value.remedy)
+        read_foreign(written(tmp_path, older + older))
+    assert str(caught.value.place).endswith(":3")
 
 
 def test_blkparse_s_issues_alone_are_requests(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from command_line import checked
 from strata.errors import DiagnosticsError
 from strata.lab.machine import lacking_in_lab
 from strata.model.study import Study
+from strata.plan.aspects.restart import after_restart
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
@@ -79,10 +80,24 @@ def test_containers_that_cannot_be_are_refused(tmp_path: Path) -> None:
         ('{ layer = "incus" }, { layer = "directory" }', "nothing but the load stands on it"),
         ('{ layer = "vm" }, { layer = "incus" }', "do not run in a virtual machine"),
         ('{ layer = "incus", filesystem = "xfs" }', "is a filesystem itself"),
+        ('{ layer = "xfs" }, { layer = "overlay" }, { layer = "overlay" }', "cannot write to another"),
+        ('{ layer = "xfs" }, { layer = "overlay" }, { layer = "nspawn" }', "cannot map the users"),
+        ('{ layer = "xfs" }, { layer = "overlay", mount = ["upperdir=/etc"] }', "makes these folders"),
         ('{ layer = "incus", pool = "zfs", arc_max = "1MiB" }', "ignores a limit of the ARC below"),
     ):
         with pytest.raises(DiagnosticsError, match=cause):
             study_of(tmp_path, layers)
+
+
+def test_what_was_prepared_is_the_overlays_image_once_the_machine_starts_anew(tmp_path: Path) -> None:
+    for commit, image, moves in (("", "committed", 1), (", commit = false", "image", 0)):
+        study = study_of(
+            tmp_path, f'{{ layer = "xfs" }}, {{ layer = "overlay"{commit} }}', head='prepare = "once"'
+        )
+        again = after_restart(compile_trial(study, "stack", "load", 1).steps)
+        mounted = next(step.argv for step in again if "lowerdir" in "".join(step.argv))
+        assert f"lowerdir=${{mounts}}/xfs/overlay/{image}" in mounted[5]
+        assert [step.argv[0] for step in again].count("mv") == moves
 
 
 def test_loads_that_cannot_run_are_skipped_with_the_reason(tmp_path: Path) -> None:

@@ -44,6 +44,17 @@ def metrics(log: str = LOG, begin: str = f"{BEGIN_NS}\n") -> dict[str, Metric]:
     return {metric.name: metric for metric in pgbench().metrics(outputs_of(log, begin))}
 
 
+def test_each_of_several_scripts_has_metrics_of_its_own() -> None:
+    log = LOG.replace("0 1 7000 0", "0 1 7000 1")
+    load = pgbench(scripts=["New-Order.sql@3", "b/new-order.sql", "x.sql"], script_texts={})
+    found = {each.name: each.value for each in load.metrics(outputs_of(log))}
+    assert (found["new_order_transactions"], found["new_order_2_transactions"]) == (3, 1)
+    assert (found["transactions_per_s"], found["new_order_transactions_per_s"]) == (2, 1.5)
+    assert (found["latency_ns_max"], found["new_order_2_latency_ns_max"]) == (9e6, 7e6)
+    assert not [name for name in found if name.startswith("x_")]
+    assert not [name for name in metrics() if "order" in name]
+
+
 def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:
     for log, begin, cause, tail in (
         (LOG, "FATAL: no\n", "no number of nanoseconds", "FATAL: no"),

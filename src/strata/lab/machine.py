@@ -24,6 +24,8 @@ from strata.model.step import (
     SEVERAL_CPUS,
 )
 from strata.plan.model import Plan
+from strata.servers.postgresql import EXTENSIONS
+from strata.words import listed
 
 FILES: Final = {
     name: f"strata/programs/{name}" for name in (MACHINE_KERNEL, MACHINE_INITRD, QEMU_KERNEL, QEMU_INITRD)
@@ -51,7 +53,7 @@ def has_machines(plan: Plan) -> bool:
 
 
 def lacking_in_lab(plan: Plan) -> str | None:
-    """Why the lab has no such machine, or no machine or group with the plan's processors, as a clause.
+    """Why the lab has no such machine, or none with the plan's processors or extensions, as a clause.
 
     None if it has. `kernel/config/lab.config` says why the same kernel cannot have several.
     """
@@ -59,6 +61,14 @@ def lacking_in_lab(plan: Plan) -> str | None:
         return (
             "a machine from an image runs on a host (`--runner host`): the lab has neither KVM nor ssh, and "
             "a whole system that boots by emulation inside it would take hours"
+        )
+    needed = {
+        each.removeprefix("postgresql:") for each in plan.prerequisites.features if "postgresql:" in each
+    }
+    if missing := sorted(needed - EXTENSIONS):
+        return (
+            f"the lab's PostgreSQL has no extension {listed(missing)}: leave out what needs it, "
+            "or run the study on a host that has it"
         )
     if "cgroup:cpu" in plan.prerequisites.features and not plan.processor:
         return 'with cpu = "free" computing takes no time, so that no group of programs can have `cpus`'

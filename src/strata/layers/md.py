@@ -110,7 +110,7 @@ class Md(Layer):
     bitmap: Literal["internal", "none"] | None = Field(None, examples=["none"])
     """Whether the disks note which regions are being written, so that a crash, or a disk that comes back,
     costs no full synchronisation; default: internal, as mdadm makes it on arrays above 100 GB; level 0 has
-    none"""
+    none. A file elsewhere is not offered: mdadm 4.4 refuses it"""
     bitmap_chunk_bytes: Annotated[Size, power_of_two(4 << 10, 1 << 40)] | None = Field(
         None, alias="bitmap_chunk", examples=["128MiB"]
     )

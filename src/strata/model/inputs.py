@@ -94,8 +94,11 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
     raise Diagnostic(cause, remedy=remedy)
 
 
-def read_text(source: str, folder: Path) -> str:
-    """The text of a small file beside the study, which becomes a part of its workload. Raises Diagnostic."""
+def read_text(source: str, folder: Path, *, whole: bool = True) -> str:
+    """The text of a small file beside the study, which becomes a part of its workload. Raises Diagnostic.
+
+    Not ``whole``: the beginning of any file, in which what is no UTF-8 is replaced.
+    """
     if "\0" in source:
         raise Diagnostic("no file has such a name", remedy="leave out the character NUL")
     path = folder / source
@@ -103,6 +106,8 @@ def read_text(source: str, folder: Path) -> str:
     try:
         with open_named(path) as file:
             content = file.read(_TEXT_BYTES_MAX + 1)
+        if not whole:
+            return content.decode(errors="replace")
         if len(content) > _TEXT_BYTES_MAX:
             raise Diagnostic(f"{path} has more than 1MiB", remedy="no text of a workload is that long")
         return content.decode()

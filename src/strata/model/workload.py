@@ -313,8 +313,16 @@ class Workload(BaseModel, Allowing, ABC):
         return ()
 
     @classmethod
-    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
-        """Put the texts of files that a table names into it; ``read`` takes the key and the file's name."""
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
+        """Put the texts of files that a table names into it; ``read`` takes the key and the file's name.
+
+        With ``whole=False`` it reads the beginning of a file of any size and content.
+        """
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What its steps need of a machine beside programs, as `Prerequisites.features`."""
+        return ()
 
     def tenants(self) -> Mapping[str, Tenant]:
         """The workloads that it consists of, by the tenants' names; none when it is alone."""

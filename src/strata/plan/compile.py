@@ -449,7 +449,8 @@ def _tools_run(here: Iterable[Step], load: Workload) -> Prerequisites:
     asked = {program for phase, program in commands if phase != "build"} - {
         f"${{{name}}}" for name in BROUGHT
     }
-    return Prerequisites(tools=tuple(sorted({*tools, *asked})))
+    features = tuple(sorted({feature for each in loads_of(load) for feature in each.features}))
+    return Prerequisites(tools=tuple(sorted({*tools, *asked})), features=features)
 
 
 def _packages(study: Study, load: Workload) -> Prerequisites:

@@ -66,9 +66,9 @@ def _with_texts(
 ) -> bool:
     """Read the texts that a table names into it; whether all could be read."""
 
-    def read(key: str, name: str) -> str:
+    def read(key: str, name: str, *, whole: bool = True) -> str:
         try:
-            return read_text(name, folder or File())
+            return read_text(name, folder or File(), whole=whole)
         except Diagnostic as mistake:
             mistake.key = key
             raise

@@ -33,6 +33,8 @@ _LAB_ONLY: Final = {
     "guest:uml": 'only the lab has User-Mode Linux: write emulator = "qemu"',
     "container:incus": "running Incus on a host, beside a daemon of the machine's own, is not built; "
     'there { layer = "nspawn" } on a filesystem is a container without a daemon',
+    "filesystem:overlay": "mounting overlayfs within a host's sandbox is not built; the lab has it",
+    "nfs": "serving NFS within a host's sandbox is not built; the lab has it",
     "modelled-disks": "only the lab has modelled disks, which obey a study",
 }
 """The features, and kinds of features, that no host has, each with the reason as half a sentence."""
@@ -93,11 +95,17 @@ class HostKernel(Machine):
             "queue": self._lacking_queue,
             "scheduler": self._lacking_scheduler,
             "io": self._lacking_io,
+            "postgresql": self._lacking_extension,
         }
         if (reason := _only_the_lab(feature)) is not None:
             return reason
         check = checks.get(kind)
         return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
+
+    def _lacking_extension(self, name: str) -> str | None:
+        if any(self.root.glob(f"usr/share/postgresql/*/extension/{name}.control")):
+            return None
+        return f"its PostgreSQL has no extension {name}"
 
     def _lacking_filesystem(self, name: str) -> str | None:
         known = {words[-1] for words in self.lines("proc/filesystems") if words}

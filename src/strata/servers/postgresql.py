@@ -61,6 +61,16 @@ _AMOUNTS: Final = """
     work_mem
 """
 
+_EXTENSIONS: Final = """
+    amcheck autoinc bloom btree_gin btree_gist citext cube dblink dict_int dict_xsyn earthdistance file_fdw
+    fuzzystrmatch hstore insert_username intagg intarray isn lo ltree moddatetime pageinspect pg_buffercache
+    pg_freespacemap pg_prewarm pg_stat_statements pg_surgery pg_trgm pg_visibility pg_walinspect pgcrypto
+    pgrowlocks pgstattuple plpgsql postgres_fdw refint seg sslinfo tablefunc tcn tsm_system_rows
+    tsm_system_time unaccent uuid-ossp xml2
+"""
+EXTENSIONS: Final = frozenset(_EXTENSIONS.split())
+"""The extensions of Debian's postgresql-17, which the lab has."""
+
 # The lines of COPY are data, whatever they look like.
 _OF_DUMP: Final = r"""
 if [ "$(head -c 5 "$1" | tr -d '\0')" = PGDMP ]; then

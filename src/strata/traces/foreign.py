@@ -59,8 +59,12 @@ class _Names(dict[str, int]):
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a trace: of blktrace's ``sda.blktrace.0`` all ``sda.blktrace.*``, one for each CPU."""
-    is_one_of_several = path.name.endswith(f".blktrace{path.suffix}") and path.suffix[1:].isdecimal()
+    """The files of a trace: of blktrace's ``sda.blktrace.0`` all ``sda.blktrace.*``, one for each CPU.
+
+    Of ``load.iolog.0`` likewise all ``load.iolog.*``, one for each job of fio.
+    """
+    kinds = (f".blktrace{path.suffix}", f".iolog{path.suffix}")
+    is_one_of_several = path.name.endswith(kinds) and path.suffix[1:].isdecimal()
     if not is_one_of_several:
         return [path]
     beside = path.parent.glob(f"{glob.escape(path.stem)}.*")
@@ -149,7 +153,10 @@ _IOLOG_HEAD: Final = b"fio version"
 
 def _iolog(path: Path) -> Trace:
     disks = _Names({_NONE: 0})
-    found = np.fromiter(_iolog_requests(path, disks), _REQUEST)
+    jobs = [_iolog_requests(each, disks) for each in files_of(path)]
+    found = np.fromiter((row for job in jobs for row in job), _REQUEST)
+    if (found["arrival_ns"][1:] < found["arrival_ns"][:-1]).any():  # of several jobs, each from its start
+        found = found[np.argsort(found["arrival_ns"], kind="stable")]
     return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
 
 
@@ -160,12 +167,15 @@ def _iolog_requests(path: Path, disks: _Names) -> Iterator[tuple[int, ...]]:
     at_us, most_us, most_bytes = 0, NS_MAX // NS_PER_US, END_SECTOR_MAX * SECTOR_BYTES
     for number, line in lines:
         words = line.split()
+        if timed and words == ["fio", "version", "3", "iolog"]:
+            continue  # of the next job, whose lines have times, too
         if words[:2] == ["fio", "version"]:
             raise ResultError(
                 "a second log begins here: several jobs (numjobs) wrote this file, and the order of their "
                 "requests is lost",
                 place=f"{path}:{number}",
-                remedy="give each job a write_iolog of its own, or record with numjobs=1",
+                remedy="give each job a write_iolog of its own (load.iolog.0, load.iolog.1), or take a fio "
+                "that writes version 3",
             )
         try:
             if timed and words:

@@ -190,7 +190,7 @@ class Fio(EndsWhenKnown, OpenLoop):
     )
 
     @classmethod
-    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
         fio_job.with_job_texts(table, read)
 
     @property

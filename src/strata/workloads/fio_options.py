@@ -22,7 +22,9 @@ _BLOCK: Final = (
 _PERCENT: Final = r"(?:100|[1-9]?\d)"
 _NUMBER: Final = r"\d{1,4}(?:\.\d{1,6})?"
 _SPLIT: Final = rf"{_BLOCK}(?:/{_PERCENT}?)?(?::{_BLOCK}(?:/{_PERCENT}?)?)*"
-_ZONES: Final = rf"{_PERCENT}/{_PERCENT}(?::{_PERCENT}/{_PERCENT})*"
+# A zone without a size takes its part of what the others leave.
+_ZONES: Final = rf"{_PERCENT}/{_PERCENT}?(?::{_PERCENT}/{_PERCENT}?)*"
+_ZONES_ABS: Final = rf"{_PERCENT}/\d{{1,12}}[kKmMgGtT]?(?::{_PERCENT}/\d{{1,12}}[kKmMgGtT]?)*"
 _RATE: Final = r"\d{1,15}(?:[kKmMgG](?:[iI]?[bB])?)?"
 
 
@@ -99,7 +101,7 @@ OPTIONS: Final[Forms] = {
     ),
     "percentage_random": _by_direction(_PERCENT, "a percentage from 0 to 100"),
     "random_distribution": _by_direction(
-        rf"random|(?:zipf|pareto|normal):{_NUMBER}(?::{_NUMBER})?|zoned:{_ZONES}",
+        rf"random|(?:zipf|pareto|normal):{_NUMBER}(?::{_NUMBER})?|zoned:{_ZONES}|zoned_abs:{_ZONES_ABS}",
         "random, zipf:1.2, pareto:0.9, normal:10 or zoned:60/10:40/90",
     ),
     "random_generator": one_of("tausworthe", "tausworthe64", "lfsr"),

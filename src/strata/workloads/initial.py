@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import StrictStr
+from pydantic import Field, StrictStr
 
 from strata.diagnostics.names import Diagnostic
 from strata.model.duties import CostsRealTime
@@ -16,11 +17,15 @@ from strata.model.stack import space_diagnostics
 from strata.model.step import Step, literal
 from strata.model.workload import InputKind
 from strata.servers.database import DatabaseServer
+from strata.servers.postgresql import PostgresqlServer
 from strata.workloads.keys import key
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _INPUT: Final = "dump"
 _FILE: Final = "init.sql"
+# Of a plain dump, and of a custom one, whose table of contents is not compressed; both before all data.
+_EXTENSION: Final = re.compile(r"CREATE EXTENSION (?:IF NOT EXISTS )?\"?([a-z][a-z0-9_-]{0,62})\"?")
+_DATA: Final = re.compile(r"^(?:COPY|INSERT INTO) ", re.MULTILINE)
 
 
 class OwnTables(CostsRealTime, OpenLoop):
@@ -44,6 +49,25 @@ class OwnTables(CostsRealTime, OpenLoop):
         "on a host it needs --allow-commands",
         "dump.sql",
     )
+
+    extensions: list[Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]] = key(
+        [],
+        "The extensions of PostgreSQL that these tables need, made before them; those of `init` are read "
+        "from the dump. A cell is skipped where the machine lacks one",
+        ["pg_trgm"],
+    )
+
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
+        if isinstance(table.get("init"), str) and "extensions" not in table:
+            with suppress(Diagnostic):  # `read_inputs` says it of a file that cannot be read
+                found = _EXTENSION.findall(_DATA.split(read("init", table["init"], whole=False))[0])
+                if named := sorted({*found} - {"plpgsql"}):
+                    table["extensions"] = named
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"postgresql:{name}" for name in self.extensions)
 
     @property
     def fill_bytes_per_real_s(self) -> float:
@@ -104,6 +128,11 @@ class OwnTables(CostsRealTime, OpenLoop):
         else:
             text = literal(self.init_text or "")
             got = [server.prepare("init", "Write the SQL of the tables", "tee", path, stdin=text)]
+        if self.extensions and isinstance(server, PostgresqlServer):
+            # Many of them only a superuser may make.
+            made = [f'CREATE EXTENSION IF NOT EXISTS "{each}" CASCADE' for each in self.extensions]
+            title = "Make the extensions of the tables"
+            got.append(server.superuser_sql("extensions", title, *made, time_limit_ns=limit_ns))
         argv = server.reads(path, values)
         title = "Create and fill the tables"
         return [*got, server.prepare(name, title, *argv, time_limit_ns=limit_ns)]

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
@@ -111,6 +112,9 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         *latency_metric_specs("from its start, in an open loop from its due time"),
         MetricSpec("schedule_lag_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "with rate: the late start"),
         MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
+        MetricSpec("<script>_transactions_per_s", "1/s", "higher", "of one of several `scripts`"),
+        MetricSpec("<script>_transactions", "1", "higher", "completed in the window, of one of `scripts`"),
+        *latency_metric_specs("of one of several `scripts`", "<script>_"),
     )
     spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {
@@ -171,7 +175,8 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
     )
 
     @classmethod
-    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
+        super().with_texts(table, read)
         entries = table.get("scripts")
         if isinstance(entries, list) and "script_texts" not in table:
             files = {each: each.partition("@")[0] for each in entries if isinstance(each, str)}
@@ -324,12 +329,23 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         lines = self._transactions(outputs)
-        done = sum(line.outcome == "done" for line in lines)
         return [
-            Metric.of("transactions_per_s", done * NS_PER_S / self._lasted_ns(outputs), "1/s", headline=True),
+            self._rate(lines, outputs).model_copy(update={"headline": True}),
             *_log_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
+            *(metric for each in self._by_script(lines, outputs) for metric in each),
         ]
+
+    def _rate(self, lines: Sequence[_Line], outputs: Outputs) -> Metric:
+        done = sum(line.outcome == "done" for line in lines)
+        return Metric.of("transactions_per_s", done * NS_PER_S / self._lasted_ns(outputs), "1/s")
+
+    def _by_script(self, lines: Sequence[_Line], outputs: Outputs) -> Iterator[list[Metric]]:
+        """The metrics of each of several scripts that completed a transaction."""
+        for at, name in enumerate(metric_prefixes(self.scripts) if len(self.scripts) > 1 else ()):
+            if own := [line for line in lines if line.script == at and line.outcome == "done"]:
+                found = [self._rate(own, outputs), *_log_metrics(own)]
+                yield [each.prefixed(f"{name}_") for each in found if "lag" not in each.name]
 
     def _transactions(self, outputs: Outputs) -> list[_Line]:
         """The transactions that ended in the measured window."""
@@ -407,6 +423,17 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
         )
 
 
+def metric_prefixes(scripts: Sequence[str]) -> list[str]:
+    """The beginning of each script's metrics: ``payment`` of ``payment.sql@43``."""
+    names: list[str] = []
+    for each in scripts:
+        name = (
+            re.sub(r"[^a-z0-9]+", "_", PurePath(each.partition("@")[0]).stem.lower()).strip("_") or "script"
+        )
+        names.append(name if name not in names else f"{name}_{len(names) + 1}")
+    return names
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """One transaction of pgbench's log; only one that is done has a latency.
@@ -415,6 +442,7 @@ class _Line:
     """
 
     outcome: Literal["done", "failed", "skipped"]
+    script: int
     latency_us: int | None
     end_us: int
     lag_us: int | None
@@ -430,12 +458,13 @@ def _read_log(log: str, *, has_lag: bool) -> Iterator[_Line]:
         columns = line.split()
         if len(columns) < (7 if has_lag else 6):
             raise unreadable(_LOAD_ID, "the transaction log is cut off or of another form", log)
-        end_us = int(columns[4]) * _US_PER_S + int(columns[5])
+        script, end_us = int(columns[3]), int(columns[4]) * _US_PER_S + int(columns[5])
         lag_us = int(columns[6]) if has_lag else None
         if columns[2].isdigit():
-            yield _Line("done", int(columns[2]), end_us, lag_us)
+            yield _Line("done", script, int(columns[2]), end_us, lag_us)
         else:
-            yield _Line("skipped" if columns[2] == "skipped" else "failed", None, end_us, lag_us)
+            outcome: Literal["skipped", "failed"] = "skipped" if columns[2] == "skipped" else "failed"
+            yield _Line(outcome, script, None, end_us, lag_us)
 
 
 def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:

@@ -126,7 +126,7 @@ class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, EndsWhenKnown, Han
     )
 
     @classmethod
-    def with_texts(cls, table: dict[str, Any], read: Callable[[str, str], str]) -> None:
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
         name = table.get("definition_file")
         if isinstance(name, str) and "definition" not in table:
             table["definition"] = read("definition_file", name)

@@ -9,9 +9,10 @@ InnoDB shows them a transaction before its log is flushed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Annotated, ClassVar, Final, Literal
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -23,7 +24,7 @@ from strata.model.step import Step, Until, literal
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
-from strata.servers.database import ROLE, DatabaseServer, ServerLoad, Setting
+from strata.servers.database import ROLE, DatabaseServer, ServerLoad, Setting, setting_text
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
@@ -77,6 +78,10 @@ _LOAD: Final = sessions.load_id("sysbench")
 _SCRIPT: Final = "load.lua"
 _LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
 _END: Final = f"]{_LEVEL}]"
+_LUA: Final = ".lua"
+LuaFile = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_./-]{1,200}\.lua$")]
+_EVENT: Final = re.compile(r"\bfunction\s+event\b|\bevent\s*=")
+_OPTION: Final = r"^[a-z][a-z0-9_-]{0,40}$"
 # Without cutting the file, which is mapped.
 _ENDING: Final = literal('printf 1 1<> "$0"')
 _ROW_BYTES: Final = 250
@@ -136,8 +141,7 @@ class SysbenchOltp(
     spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {"threads": 1, "rate_per_s": None}
     hints: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("script", "file", "script_file"),
-        'write its SQL statements as script_text; a Lua file as it is runs under workload = "command"',
+        ("file", "script_file", "lua"), 'a Lua file beside the study: script = "load.lua"'
     )
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
     allowed: ClassVar[Mapping[str, Forms]] = {
@@ -147,10 +151,19 @@ class SysbenchOltp(
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
     server: Literal["postgresql", "mariadb"] = key(..., "The server", "mariadb")
-    script: Script = key(
+    script: Script | LuaFile = key(
         "oltp_read_write",
-        "A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
+        "A script of sysbench 1.0, a mix of sysbench 0.4.12 (legacy-complex and the like), or a Lua file "
+        "beside the study as it is, which prepares its own tables. It can run programs: on a host it needs "
+        "--allow-commands",
         "legacy-complex",
+    )
+    requires: list[LuaFile] = key([], "The Lua files that it requires, beside the study", ["tpcc_common.lua"])
+    options: dict[Annotated[StrictStr, Field(pattern=_OPTION)], Setting] = key(
+        {}, "Options that the Lua file declares", {"scale": 10, "use_fk": False}
+    )
+    lua_texts: dict[StrictStr, StrictStr] = key(
+        {}, "The texts of the Lua files, by their names; they are read", {"load.lua": "function event() end"}
     )
     script_text: StrictStr | None = key(
         None,
@@ -193,8 +206,31 @@ class SysbenchOltp(
 
     doublewrite_place: DoublewritePlace = None
 
+    @classmethod
+    def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
+        super().with_texts(table, read)
+        required = table.get("requires", [])
+        named = [("script", table.get("script")), *(("requires", each) for each in required)]
+        files = {each: key for key, each in named if isinstance(each, str) and each.endswith(_LUA)}
+        if files and "lua_texts" not in table:
+            table["lua_texts"] = {each: read(key, each) for each, key in files.items()}
+
+    @property
+    def _is_lua(self) -> bool:
+        return self.script.endswith(_LUA)
+
+    @property
+    def needs_permission(self) -> bool:
+        return super().needs_permission or self._is_lua
+
+    @property
+    def has_own_script(self) -> bool:
+        return super().has_own_script or self._is_lua
+
     @property
     def data_bytes(self) -> int | None:
+        if self._is_lua and "rows" not in self.model_fields_set:
+            return None
         return self.tables * self.rows * _ROW_BYTES
 
     @property
@@ -229,6 +265,7 @@ class SysbenchOltp(
 
     def _script_diagnostics(self) -> Iterable[Diagnostic]:
         yield from self.table_diagnostics("sysbench")
+        yield from self._lua_diagnostics()
         text = self.script_text
         if text is None:
             return
@@ -238,16 +275,40 @@ class SysbenchOltp(
             remedy = 'end each statement with ";" and a new line, and leave out control characters'
             yield Diagnostic("this is no transaction in SQL", remedy=remedy, key="script_text")
 
+    def _lua_diagnostics(self) -> Iterable[Diagnostic]:
+        for name in ("requires", "options") if not self._is_lua else ():
+            if getattr(self, name):
+                cause = f"{self.script} is no Lua file of the study's"
+                yield Diagnostic(cause, remedy='leave it out, or write script = "load.lua"', key=name)
+        names = [PurePath(each).name for each in self.lua_texts]
+        named = [self.script, *self.requires] if self._is_lua else []
+        if not {*self.lua_texts} <= {*named} or len(names) > len({*names}) or _SCRIPT in names:
+            remedy = f"leave lua_texts out; files have names of their own, and none is {_SCRIPT}"
+            yield Diagnostic(
+                "these are not the Lua files of script and requires", remedy=remedy, key="lua_texts"
+            )
+        if self._is_lua and self.lua_texts and not any(map(_EVENT.search, self.lua_texts.values())):
+            remedy = "name the file that defines event(), and those that it requires in requires"
+            yield Diagnostic(f"{self.script} defines no event() to measure", remedy=remedy, key="script")
+        if self.server == "mariadb" and self.extensions:
+            yield Diagnostic("MariaDB has no extensions", remedy="leave them out", key="extensions")
+
     def steps(self, context: WorkloadContext) -> list[Step]:
         server = self._server(context)
         return [
             *server.steps(),
+            *self._lua_steps(server),
             server.script(_SCRIPT, self._script_text(server)),
             *self._prepare(server),
             *self._counting_table(server),
             *self._settle(server),
             *self._load(server),
         ]
+
+    def _lua_steps(self, server: DatabaseServer) -> Iterator[Step]:
+        for at, (name, text) in enumerate(self.lua_texts.items(), 1):
+            written = server.script(PurePath(name).name, text)
+            yield written.model_copy(update={"id": f"{written.id}-{at}"})
 
     def _server(self, context: WorkloadContext) -> DatabaseServer:
         common = ("sysbench", context, self.threads + 20, self.settings, self.log_place)
@@ -270,6 +331,9 @@ class SysbenchOltp(
             return statements + _lua("sysbench_own.lua") + queue
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
+        if self._is_lua:  # relative to the scratch folder, in which clients run
+            found = f'package.path = "{server.folder}/?.lua;" .. package.path\n'
+            return f'{found}dofile("{server.folder}/{PurePath(self.script).name}")\n{queue}'
         return f'require("{self.script}")\n{queue}'
 
     def _until(self, context: WorkloadContext) -> Until | None:
@@ -281,13 +345,15 @@ class SysbenchOltp(
             return self.make_tables(server, "prepare", {"rows": self.rows}, limit_ns)
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
         # One thread fills one table at a time.
-        argv = self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare")
+        threads = self.threads if self._is_lua else min(self.tables, self.threads)
+        argv = self._argv(server, "prepare", {"threads": threads}, "prepare")
         title = f"Create and fill {tables} of {self.rows} rows"
+        title = f"Let {self.script} create and fill its tables" if self._is_lua else title
         return [server.prepare("prepare", title, *argv, time_limit_ns=limit_ns)]
 
     def _settle(self, server: DatabaseServer) -> list[Step]:
         if isinstance(server, MariadbServer):
-            if self.has_own_tables:
+            if self.has_own_tables or self._is_lua:
                 return []  # InnoDB brings the statistics of new tables up to date itself
             statement = f"ANALYZE TABLE {', '.join(self._table_names)}"
             return [server.sql("analyse", "Bring the statistics up to date", statement)]
@@ -333,9 +399,12 @@ class SysbenchOltp(
             name, connection, database = "mysql", {"mysql-socket": server.socket}, DATABASE
         else:
             name, connection, database = "pgsql", {"pgsql-host": server.private_folder}, POSTGRES_DATABASE
-        if self._mix is None:
-            kind: dict[str, object] = {"tables": self.tables, "rand-type": self.rand_type}
-        else:
+        kind: dict[str, object] = {"tables": self.tables, "rand-type": self.rand_type}
+        if self._is_lua:
+            stated = {"tables", "rows"} & self.model_fields_set  # not every file declares these
+            own = {name: setting_text(value, true="on", false="off") for name, value in self.options.items()}
+            kind = {name: kind[name] for name in kind if name in {*stated, "rand-type"}} | own
+        elif self._mix is not None:
             kind = {"mix": self._mix, "distribution": self.rand_type, "extra-update": self.extra_update}
         common = {
             "db-driver": name,
@@ -343,11 +412,11 @@ class SysbenchOltp(
             f"{name}-user": ROLE,
             f"{name}-db": database,
             **kind,
-            "table-size": self.rows,
+            "table-size": None if self._is_lua and "rows" not in self.model_fields_set else self.rows,
             # Zero would be the time.
             "rand-seed": server.context.derived_seed(purpose) or 1,
         }
-        is_named = command == "prepare" and self._mix is None
+        is_named = command == "prepare" and self._mix is None and not self._is_lua
         script = self.script if is_named else server.script_path(_SCRIPT)
         return ("sysbench", script, *option_words(common), *option_words(options), command)
 
@@ -410,6 +479,8 @@ class SysbenchOltp(
 
     @property
     def uncounted(self) -> str | None:
+        if self._is_lua:
+            return "a Lua file of one's own is not counted"
         if self.script_text is not None:
             *_, last = _STATEMENT.findall(f"{self.script_text}\n")
             is_ended = last.strip().rstrip(";").strip().upper() == "COMMIT"
