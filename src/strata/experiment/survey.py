@@ -27,6 +27,7 @@ from strata.execution.pool import Labs, Work, WorkSite, lab_bytes, pool_of, stop
 from strata.execution.schedule import fingerprint_of
 from strata.experiment.strategies.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.files import make_folder, read_plain, write_durably
+from strata.lab.machine import lacking_in_lab
 from strata.model.study import Study
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
@@ -195,6 +196,8 @@ class Survey(Work[Item, Surveyed]):
             plan = probe_plan.plan()
         except PlanError as error:
             return _undecided(stack, kind, str(error).partition("\n")[0])
+        if lacking := lacking_in_lab(plan):
+            return _undecided(stack, kind, lacking)
         make = partial(self._probed, probe, probe_plan, plan)
         found = self._kept(self._made_of(plan, self._devices(plan)), make)
         assert isinstance(found, Capability)

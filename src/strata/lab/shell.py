@@ -20,6 +20,7 @@ from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.lab import ensure_for, require_lab
+from strata.lab.machine import lacking_in_lab
 from strata.lab.progress import console_progress
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
@@ -100,6 +101,8 @@ def _shell_plan(
             f'the study has no stack "{stack}"', place="--stack", remedy=nearest(stack, study.stacks)
         )
     plan = compile_stack(study, stack, study.seeds[0])
+    if lacking := lacking_in_lab(plan):
+        raise StudyError(lacking, place=f"stacks.{stack}", remedy="enter another stack")
     return plan.model_copy(update={"time_limit_ns": _LIMIT_NS}), models
 
 
