@@ -9,19 +9,21 @@ from strata.model.step import Step, Until, literal
 from strata.model.workload import WorkloadContext
 
 # fio ends by SIGINT, but with status 128. Each report counts from the window's begin. The last one is the
-# result; its interval is not whole. Requests are read, write and trim; bins of 0.5 %.
+# result; its interval is not whole. Requests are read, write and trim; of a load that syncs, the syncs.
+# Bins of 0.5 %.
 _TELLING: Final = literal(
     r"""exec 3<&0
 sh -c 'echo $$ > "$0"; exec "$@"' "$0" "$@" <&3 | mawk -W interactive '
 /^\{$/ { tell(); lines = 0; begun = 1 }
 { report[++lines] = $0 }
 /^      "(read|write|trim|sync)" : \{/ { part = $1 }
-/^        "lat_ns" : \{/ { is_request = part != "\"sync\"" }
-/^          "bins" : \{/ { in_bins = is_request; next }
+/^        "lat_ns" : \{/ { is_latency = 1 }
+/^          "bins" : \{/ { in_bins = is_latency; next }
 /^          \}/ { in_bins = 0 }
-/^        \}/ { is_request = 0 }
+/^        \}/ { is_latency = 0 }
 /^      "error" : [1-9]/ { failed = 1 }
-in_bins { now[int(log(substr($1, 2) + 1) * 200)] += $3 }
+in_bins && !syncs && part == "\"sync\"" { split("", now); split("", before); syncs = 1 }
+in_bins && syncs == (part == "\"sync\"") { now[int(log(substr($1, 2) + 1) * 200)] += $3 }
 END { for (line = 1; line <= lines; line++) print report[line]; exit failed || !begun }
 function tell(   count, bin, left) {
     if (!lines) return
