@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 import numpy as np
+from scipy.stats import norm
 
 from strata.calibration.fit import Candidate, DriveSearch, as_measured, figures, simulate
 from strata.calibration.host import host_notes, without_sleep
@@ -363,8 +364,10 @@ def _predicted(
     if len(rows) < _DRAWS / 2:
         return []
     unseen = [each.pattern.is_write and not search.has_writes for each in cells]
-    chance = np.random.default_rng(2).standard_normal((len(rows), 1))
-    rates = np.array(rows) * np.exp(chance * np.where(unseen, _UNSEEN_WRITE_SD, _MODEL_SD))
+    lacks = norm.ppf((np.arange(_DRAWS) + 0.5) / _DRAWS)[:, None] * np.where(
+        unseen, _UNSEEN_WRITE_SD, _MODEL_SD
+    )
+    rates = (np.array(rows)[:, None] * np.exp(lacks)).reshape(-1, len(cells))
     return [(float(least), float(most)) for least, most in np.percentile(rates, _NINE_OF_TEN, axis=0).T]
 
 

@@ -64,14 +64,7 @@ def read_cells(paths: Sequence[Path]) -> Measurements:
         if file.suffix == ".csv":
             cells += read_table(file, text)
             continue
-        if file.suffix == ".log":
-            found, said = [], []
-            try:
-                found = read_log(text, file, said)
-            except ValueError as error:
-                said.append(f"it is left out: {error}")
-        else:
-            found, said = read_fio(text, file.name)
+        found, said = (read_log if file.suffix == ".log" else read_fio)(text, file.name)
         cells += found
         notes += [f"{file.name}: {each}" for each in said]
     if not cells:

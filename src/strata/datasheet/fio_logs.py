@@ -40,8 +40,16 @@ def telling_logs(files: Sequence[Path]) -> Iterator[Path]:
             yield each
 
 
-def read_log(text: str, file: Path, notes: list[str]) -> list[MeasuredCell]:
-    """The cells of one log, its load taken from its figures; raises ValueError if it is none."""
+def read_log(text: str, name: str) -> tuple[list[MeasuredCell], list[str]]:
+    """The cells of one log, its load taken from its figures, and what was assumed, or why it is left out."""
+    notes: list[str] = []
+    try:
+        return _cells(text, name, notes), notes
+    except ValueError as error:
+        return [], [f"it is left out: {error}"]
+
+
+def _cells(text: str, name: str, notes: list[str]) -> list[MeasuredCell]:
     lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may be cut off
     columns = lines[0].count(",") + 1 if lines else 0
     if columns < _COLUMNS_2:
@@ -63,6 +71,6 @@ def read_log(text: str, file: Path, notes: list[str]) -> list[MeasuredCell]:
         beside = min(99, max(1, round(100 - 100 * len(own) / len(rows)))) if len(sides) > 1 else 0
         pattern = replace(load, rw=f"{'rand' * at_random}{side}", beside_percent=beside)
         known = dict(zip(PERCENTS, map(float, np.percentile(own, PERCENTS)), strict=True))
-        is_total = "_lat." in file.name
-        cells.append(MeasuredCell(pattern, len(own) / seconds, known, seconds, file.name, is_total=is_total))
+        is_total = "_lat." in name
+        cells.append(MeasuredCell(pattern, len(own) / seconds, known, seconds, name, is_total=is_total))
     return cells
