@@ -53,7 +53,7 @@ def run(lab: Lab, folder: Path, scratch: Path, kind: str) -> ResultRecord:
 def test_an_image_that_does_not_boot_is_told_and_leaves_nothing(
     lab: Lab, ground: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_image, "_BOOT_LIMIT_NS", 20 * NS_PER_S)
+    monkeypatch.setattr(own_image, "_BOOT_LIMIT_NS", 5 * NS_PER_S)
     folder = ground / "blank"
     folder.mkdir()
     (folder / "system.raw").write_bytes(b"\xeb\xfe" + bytes(508) + b"\x55\xaa" + bytes(1 << 20))
