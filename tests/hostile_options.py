@@ -164,7 +164,8 @@ def free_keys() -> tuple[tuple[Kind, str, str, str], ...]:
         (kind, name, field.alias or key, shape)
         for kind, registry in registries
         for name, model in registry.items()
-        if not issubclass(model, RunsPrograms)  # whose keys are programs to run
+        # Whose keys are programs to run.
+        if not issubclass(model, RunsPrograms) and not getattr(model, "runs_commands", False)
         for key, field in model.model_fields.items()
         if (shape := _shape(field.annotation))
     )

@@ -99,7 +99,7 @@ def test_a_dump_names_its_extensions_before_the_run(tmp_path: Path) -> None:
 
 
 def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
-    (tmp_path / "tpcc.lua").write_text("#!/usr/bin/env sysbench\nrequire('common')\nfunction event() end\n")
+    (tmp_path / "load.lua").write_text("#!/usr/bin/env sysbench\nrequire('common')\nfunction event() end\n")
     (tmp_path / "common.lua").write_text("-- tables\n")
     text = (
         'workload = "sysbench-oltp"\nserver = "postgresql"\nscript = "{}.lua"\nduration = "5s"\nthreads = 4\n'
@@ -110,11 +110,11 @@ def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
         return read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
 
     steps = {
-        each.id: each for each in compile_trial(study(text.format("tpcc") + more), "stack", "load", 1).steps
+        each.id: each for each in compile_trial(study(text.format("load") + more), "stack", "load", 1).steps
     }
     assert str(steps["sysbench-script-1"].stdin).startswith("#!/usr/bin/env sysbench\nrequire")
     assert steps["sysbench-script-2"].argv[-1].endswith("/common.lua")
-    assert 'dofile("postgres/tpcc.lua")' in str(steps["sysbench-script"].stdin)
+    assert 'dofile("postgres/load.lua")' in str(steps["sysbench-script"].stdin)
     prepared, loaded = steps["sysbench-prepare"].argv, steps["sysbench-load"].argv
     assert prepared[1] == loaded[1]
     assert prepared[-1] == "prepare"
@@ -122,7 +122,7 @@ def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
     for argv in (prepared, loaded):
         assert {"--scale=2", "--use_fk=off"} <= {*argv}
         assert not [word for word in argv if word.startswith(("--tables", "--table-size"))]
-    assert study(text.format("tpcc") + more).workloads["load"].needs_permission
+    assert study(text.format("load") + more).workloads["load"].needs_permission
     for wrong, cause in (
         (text.format("common"), "defines no event"),
         (text.format("gone"), "there is no file"),

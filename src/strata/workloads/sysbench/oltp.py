@@ -76,6 +76,7 @@ Script = Literal[
 ]  # fmt: skip
 _LOAD: Final = sessions.load_id("sysbench")
 _SCRIPT: Final = "load.lua"
+_AROUND: Final = "strata-load.lua"  # the script that runs a Lua file of the study's
 _LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
 _END: Final = f"]{_LEVEL}]"
 _LUA: Final = ".lua"
@@ -220,6 +221,10 @@ class SysbenchOltp(
         return self.script.endswith(_LUA)
 
     @property
+    def _script_file(self) -> str:
+        return _AROUND if self._is_lua else _SCRIPT
+
+    @property
     def needs_permission(self) -> bool:
         return super().needs_permission or self._is_lua
 
@@ -282,8 +287,8 @@ class SysbenchOltp(
                 yield Diagnostic(cause, remedy='leave it out, or write script = "load.lua"', key=name)
         names = [PurePath(each).name for each in self.lua_texts]
         named = [self.script, *self.requires] if self._is_lua else []
-        if not {*self.lua_texts} <= {*named} or len(names) > len({*names}) or _SCRIPT in names:
-            remedy = f"leave lua_texts out; files have names of their own, and none is {_SCRIPT}"
+        if not {*self.lua_texts} <= {*named} or len(names) > len({*names}) or _AROUND in names:
+            remedy = f"leave lua_texts out; files have names of their own, and none is {_AROUND}"
             yield Diagnostic(
                 "these are not the Lua files of script and requires", remedy=remedy, key="lua_texts"
             )
@@ -298,7 +303,7 @@ class SysbenchOltp(
         return [
             *server.steps(),
             *self._lua_steps(server),
-            server.script(_SCRIPT, self._script_text(server)),
+            server.script(self._script_file, self._script_text(server)),
             *self._prepare(server),
             *self._counting_table(server),
             *self._settle(server),
@@ -417,7 +422,7 @@ class SysbenchOltp(
             "rand-seed": server.context.derived_seed(purpose) or 1,
         }
         is_named = command == "prepare" and self._mix is None and not self._is_lua
-        script = self.script if is_named else server.script_path(_SCRIPT)
+        script = self.script if is_named else server.script_path(self._script_file)
         return ("sysbench", script, *option_words(common), *option_words(options), command)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
