@@ -54,6 +54,8 @@ def measured(folder: Path) -> list[Figure]:
             only=f"{stack}.*",
         )
         for reading in ResultsFolder.open(results).readings():
+            if not reading.trial_id.startswith(f"{stack}."):
+                continue
             attempt = reading.attempt
             cost = attempt and lab_time(attempt.path)
             if reading.record is None or not reading.record.validity.valid or not cost:
