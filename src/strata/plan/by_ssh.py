@@ -16,6 +16,8 @@ from strata.errors import PlanError
 from strata.layers.own_image import ssh_argv
 from strata.model.step import BROUGHT, INPUT_PREFIX, Command, Step
 
+_STOPPED: Final = 255  # ssh(1)
+
 
 def all_by_ssh(steps: Iterable[Step], configuration: str) -> list[Step]:
     """The steps, whose programs run in the machine that ``configuration`` leads to.
@@ -52,6 +54,8 @@ def _by_ssh(step: Step, configuration: str) -> Step:
     changed = {name: getattr(run, name) for name in Command.model_fields} | {
         "ready": step.ready and _over(step.ready, configuration),
         "collect": tuple(each.model_copy(update={"path": copy}) for copy, each in copies.items()),
+        # A login that a signal stops ends so.
+        "expect_exit": (*step.expect_exit, *([_STOPPED] if step.background and step.stop_signal else [])),
         "undo": None,
         "cgroup": None,
     }
