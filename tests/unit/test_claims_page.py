@@ -181,15 +181,20 @@ def test_variations_without_effect_are_counted() -> None:
         assert said in what_if_sentence(Finding(kind="what-if", subject="a", tried=tuple(tried[: count + 1])))
 
 
-def test_the_index_of_the_published_pages_counts_their_verdicts() -> None:
+def test_the_index_of_the_published_pages_counts_their_verdicts_before_and_after_anchoring() -> None:
     pages = Path("docs/published")
-    head, _, *rows = re.findall(r"^\| (.*) \|$|^(\|-.*)", (pages / "index.md").read_text(), re.MULTILINE)
-    names = [each.lower() for each in head[0].split(" | ")[3:]]
-    table = [each[0].split(" | ") for each in rows]
-    counts = {name.strip("`"): [int(each) for each in counted] for name, _, *counted in table}
+    head, _, *rows = re.findall(r"^\| .* \|$|^\|-.*", (pages / "index.md").read_text().split("##")[0], re.M)
+    names = [each.lower() for each in head.strip("| ").split(" | ")[3:]]
+    table = [each.strip("| ").split(" | ") for each in rows]
+    counts = {(study.strip("`"), which): [int(each) for each in counted] for study, which, *counted in table}
 
-    assert counts.pop("all") == [sum(each) for each in zip(*counts.values(), strict=True)]
-    for study, (total, *of_study) in counts.items():
-        page = (pages / f"{study}.md").read_text()
-        found = [re.search(rf"^Of {total} claims: .*?(\d+) {name}\b", page, re.MULTILINE) for name in names]
-        assert of_study == [int(each[1]) if each else 0 for each in found], study
+    for which in ("as it is", "at the published level"):
+        of_all = counts.pop(("all", which))
+        mine = {study: each for (study, when), each in counts.items() if when == which}
+        assert of_all == [sum(each) for each in zip(*mine.values(), strict=True)]
+        for study, (total, *of_study) in mine.items():
+            page = (pages / f"{study}.md").read_text()
+            final, before = re.findall(r"^Of \d+ claims: (.*?)\.(?: By .* as it is: (.*)\.)?$", page, re.M)[0]
+            sentence = (which == "as it is" and before) or final
+            found = [re.search(rf"(\d+) {name}\b", sentence) for name in names]
+            assert [total, *of_study] == [sum(of_study), *(int(each[1]) if each else 0 for each in found)]
