@@ -30,7 +30,7 @@ def cells_table(found: Calibrated) -> Table:
         ("model p50", "ns"),
         ("p99", "ns"),
         ("model p99", "ns"),
-        "cell",
+        "in nine of ten",
     )
     rows = [_row(each) for each in found.cells]
     counts = found.within
@@ -58,7 +58,7 @@ def _row(each: ComparedCell) -> list[object]:
 def _surety(each: ComparedCell) -> str:
     if each.fitted or each.interval is None:
         return "fitted" if each.fitted else "predicted"
-    return "predicted: " + " to ".join(map(significant, each.interval))
+    return " – ".join(map(significant, each.interval))
 
 
 def values_table(found: Calibrated) -> Table:
