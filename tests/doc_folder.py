@@ -71,10 +71,11 @@ def _shortened(line: str, values: Mapping[str, str]) -> str:
 
 def prepare(folder: Path) -> None:
     """Fill a folder with the bundled studies, cut, and measure the quickstart in the lab."""
-    (folder / "studies" / "published").mkdir(parents=True)
     for file in (ROOT / "studies").rglob("*.toml"):
         text = file.read_text()  # pages only check the published ones, and not all are sound when cut
-        (folder / file.relative_to(ROOT)).write_text(text if file.parent.name == "published" else cut(text))
+        copy = folder / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text if file.parent.name == "published" else cut(text))
     with contextmanager(_within)(folder):
         run = CliRunner().invoke(app, ["run", "studies/quickstart.toml", "--jobs", "1"])
     assert run.exit_code == 0, f"{run.output}\n{run.exception}"

@@ -59,8 +59,10 @@ impl Warden<'_> {
                 self.group.remove();
                 return status;
             }
-            let fds: Vec<BorrowedFd> =
-                [self.signals.as_fd(), self.news.as_fd()].into_iter().chain(listener.map(AsFd::as_fd)).collect();
+            let fds: Vec<BorrowedFd> = [self.signals.as_fd(), self.news.as_fd()]
+                .into_iter()
+                .chain(listener.map(AsFd::as_fd))
+                .collect();
             let mut set: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
             let _ = poll(&mut set, PollTimeout::NONE);
             let has_news = |at: usize| set.get(at).and_then(PollFd::any).unwrap_or(false);
