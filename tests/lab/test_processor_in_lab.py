@@ -135,7 +135,7 @@ def test_guests_have_the_processors_that_the_study_gives_them(place: Path, lab: 
     assert record_sha256(again["one.reads.s1"]) == record_sha256(found["one.reads.s1"])
     assert rates["one"] == pytest.approx(one, rel=0.25)  # the disk's interrupts find another processor
     assert rates["two"] == pytest.approx(2 * one, rel=0.25)
-    assert rates["all"] == pytest.approx(four, rel=0.05)
+    assert rates["all"] == pytest.approx(four, rel=0.1)  # a group is accounted for
 
 
 def test_several_processors_hardly_speed_up_a_read_whose_work_is_a_chain(lab: Lab) -> None:

@@ -224,7 +224,7 @@ def _processor(file: Path | None, listener: Listener) -> dict[str, str]:
 def _memory(study: Study) -> dict[str, str]:
     """The memory of this machine that a lab can have now: it decides which reads hit and when writers wait.
 
-    A power of two, so that the same command later has the same lab.
+    A power of two, so that the same command later mostly has the same lab, and finds its trials there.
     """
     beside_bytes = lab_bytes(study) - study.memory_bytes
     here_bytes = min(state_of(Sampler()).memory_bytes, memory_available_bytes() - beside_bytes)

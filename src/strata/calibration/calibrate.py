@@ -27,7 +27,7 @@ from strata.units import NS_PER_S
 GENERIC: Final = "generic-"
 STATES: Final = ("used", "steady", "fresh", "filled")
 _FITTED_MAX: Final = 4  # of the candidates that are nearest as they are
-_RIVAL: Final = 1.5  # a class with so many times the least misfit is searched to the end, too
+_RIVAL: Final = 1.5  # of the least misfit: a class below it is searched to the end, too
 _FIRST_STEPS, _STEPS = 2, 6
 _COARSE: Final = Modelling(requests=700, before=1_000)
 _RATE_NEAR, _TAIL_NEAR = 0.15, 1.5

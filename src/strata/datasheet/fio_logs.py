@@ -44,6 +44,8 @@ def read_log(text: str, name: str) -> tuple[list[MeasuredCell], list[str]]:
     """The cells of one log, its load taken from its figures, and what was assumed, or why it is left out."""
     notes: list[str] = []
     try:
+        if not _LOG.fullmatch(name):
+            raise ValueError("it is no latency log of fio, which is called NAME_lat.1.log or NAME_clat.1.log")
         return _cells(text, name, notes), notes
     except ValueError as error:
         return [], [f"it is left out: {error}"]

@@ -211,7 +211,7 @@ def _guessed(sides: Mapping[str, Mapping[str, Any]], notes: list[str]) -> tuple[
 
 
 def guessed_load(sides: Sequence[str], block: int, held: float, notes: list[str]) -> tuple[bool, Pattern]:
-    """As `_load`, of requests of a size, of which so many were held on average."""
+    """As `_load`, of requests of a size; ``held`` is the mean number in flight."""
     depth, at_random = max(1, round(held)), block <= _SMALL_BYTES
     rw = f"{'rand' * at_random}{'rw' if len(sides) > 1 else sides[0]}"
     notes.append(f"without its options, a job is taken for {rw} of {block} bytes at depth {depth}")

@@ -97,7 +97,7 @@ class Pattern:
     """A load: ``rw`` of `PATTERNS`, ``depth`` requests at a time.
 
     Attributes:
-        flush_every: A flush follows every as many writes; 0: none does. The latencies are of the writes.
+        flush_every: Writes between two flushes; 0: no flushes. The latencies are of the writes.
         span_bytes: It keeps to so much from the first sector on; 0: the whole device.
         beside_percent: So many of a hundred requests are of the other direction (fio's ``randrw``); the
             figures are of ``rw``'s alone.
@@ -124,7 +124,7 @@ class Pattern:
         return self.rw if self.is_pure else "randrw" if PATTERNS[self.rw][1] else "rw"
 
     def own(self, count: int, seed: int = _SEED) -> npt.NDArray[np.bool_]:
-        """Which of so many requests are of ``rw``'s direction: of both halves of a mix the same requests."""
+        """Which requests are of ``rw``'s direction: of both halves of a mix the same requests."""
         reads = 100 - self.beside_percent if not self.is_write else self.beside_percent
         is_read = np.random.default_rng(derive_seed(seed, "mix")).random(count) < reads / 100
         return ~is_read if self.is_write else is_read

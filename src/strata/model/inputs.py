@@ -97,7 +97,7 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
 def read_text(source: str, folder: Path, *, whole: bool = True) -> str:
     """The text of a small file beside the study, which becomes a part of its workload. Raises Diagnostic.
 
-    Not ``whole``: the beginning of any file, in which what is no UTF-8 is replaced.
+    Not ``whole``: the beginning of any file; bytes that are no UTF-8 are replaced.
     """
     if "\0" in source:
         raise Diagnostic("no file has such a name", remedy="leave out the character NUL")

@@ -337,7 +337,8 @@ class Finding(_Sparse):
             prediction and the measurement on real disks, which compare the stacks pair by pair.
             ``rebuild``: the time to rebuild a lost disk at full size.
         subject: The use, the claim or the trial.
-        results_sha256: Of the trials of these results; findings of others are not shown.
+        results_sha256: Of the trials of these results; findings of others are not shown. Empty: of a rebuild
+            that was asked for before there were any.
         whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.
         tried: In the order of trying.
         leaders: The stacks that lead by the results, and in ``conclusion`` how sure that was.
@@ -418,7 +419,7 @@ def findings_of(folder: ResultsFolder, kind: Kind) -> dict[str, Finding]:
     """
     every = _read(folder).findings
     present = identity_of(folder.study()) if every else ""
-    of_now = ("", present)  # a question that needs no results may be asked before there are any
+    of_now = ("", present) if kind == "rebuild" else (present,)  # a rebuild needs no results
     return {each.subject: each for each in every if each.kind == kind and each.results_sha256 in of_now}
 
 

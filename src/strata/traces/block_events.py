@@ -12,7 +12,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,8 @@ _EVENT: Final = re.compile(
     r"(?P<disk>\d+,\d+) (?P<rwbs>[A-Z]+) (?:(?:\d+ )?\(.*?\) )?(?P<sector>\d+) \+ (?P<sectors>\d+) "
 )
 _LOST: Final = re.compile(r"CPU:\d+ \[LOST (\d+) EVENTS\]")
-_BUFFER_KIB: Final = 16 << 10  # of each CPU: some 200,000 events
+_BUFFERS_KIB: Final = 64 << 10  # of all CPUs: some 800,000 events
+_BUFFER_KIB_MIN: Final = 256  # of a CPU
 _READ_BYTES: Final = 1 << 20
 _MEMORY_BYTES: Final = 256 << 20  # what is written while a disk is recorded would be in the recording
 
@@ -79,7 +80,6 @@ class BlockRecording:
 def tracing(device: Path, tracefs: Path = TRACEFS) -> Iterator[BlockRecording]:
     """Trace a disk's requests. Raises ResultError if the device is no whole disk or may not be traced."""
     major, minor, events = _traceable(device)
-    folder = tracefs / "instances" / f"strata-{os.getpid()}"
     try:
         if not (tracefs / "events/block").is_dir():
             cause = "the kernel's block events are not there"
@@ -88,9 +88,11 @@ def tracing(device: Path, tracefs: Path = TRACEFS) -> Iterator[BlockRecording]:
             )
             raise ResultError(cause, place=str(tracefs), remedy=remedy)
         _remove_left(tracefs)
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix=f"strata-{os.getpid()}-", dir=tracefs / "instances"))
         try:
-            (folder / "buffer_size_kb").write_text(str(_BUFFER_KIB))
+            (folder / "buffer_size_kb").write_text(
+                str(max(_BUFFERS_KIB // (os.cpu_count() or 1), _BUFFER_KIB_MIN))
+            )
             (folder / "trace_clock").write_text("mono")
             for event in events:
                 (folder / "events/block" / event / "filter").write_text(f"dev == {major << 20 | minor}")
@@ -132,5 +134,6 @@ def _traceable(device: Path) -> tuple[int, int, tuple[str, ...]]:
 def _remove_left(tracefs: Path) -> None:
     """Remove the tracing of recordings that were killed: their buffers are the kernel's memory."""
     for folder in (tracefs / "instances").glob("strata-*"):
-        if not Path("/proc", folder.name.removeprefix("strata-")).exists():
-            folder.rmdir()
+        if not Path("/proc", folder.name.split("-")[1]).exists():
+            with suppress(OSError):  # another container's recording, whose process is not seen here
+                folder.rmdir()
