@@ -452,21 +452,27 @@ fn a_promise_of_another_set_is_refused() {
 
 #[test]
 fn a_blog_by_lists_is_that_by_single_calls() {
-    let written = |way: &str| {
+    let written = |way: &str, interval_ms: u32| {
         let folder = TempDir::new().unwrap();
         let roles = ["--writers=1", "--rewriters=0", "--commenters=0", "--readers=0", "--intervals=1"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_strata-load"));
-        command.args(["--hand-over", way, "blog", "--seed=1", "--interval-ms=400", "--directory"]);
+        command.args(["--hand-over", way, "blog", "--seed=1"]);
+        command.arg(format!("--interval-ms={interval_ms}")).arg("--directory");
         let output = command.arg(folder.path()).args(roles).output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        let all = fs::read_dir(folder.path().join("blog-1")).unwrap().map(|file| file.unwrap().path());
+        let all =
+            fs::read_dir(folder.path().join("blog-1")).into_iter().flatten().map(|file| file.unwrap().path());
         let whole = all.filter(|path| path.extension().is_some_and(|suffix| suffix != "tmp"));
         whole
             .map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap()))
             .collect::<BTreeMap<_, _>>()
     };
-    let (single, listed) = (written("single"), written("calls"));
-    let both: Vec<_> = single.keys().filter(|name| listed.contains_key(*name)).collect();
-    assert!(both.len() > 10, "{single:?}");
-    assert!(both.iter().all(|name| single[*name] == listed[*name]));
+    // On a busy machine a short interval may be over before the writer has begun.
+    let is_alike = [400, 2_000, 20_000].into_iter().any(|interval_ms| {
+        let (single, listed) = (written("single", interval_ms), written("calls", interval_ms));
+        let both: Vec<_> = single.keys().filter(|name| listed.contains_key(*name)).collect();
+        assert!(both.iter().all(|name| single[*name] == listed[*name]));
+        both.len() > 10
+    });
+    assert!(is_alike, "hardly a file was written");
 }

@@ -54,7 +54,7 @@ def record(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Record what an application asks of its filesystem, by strace, or what is asked of a disk.
+    """Record an application's calls, or a disk's requests.
 
     Kept are calls on files of one folder with their sizes, offsets and times, in threads, with what each
     waited for; never content. Names are replaced by hashes, but for a short extension. The workload `calls`

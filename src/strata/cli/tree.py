@@ -31,7 +31,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "query": "Ask a study's results anything, in SQL.",
         "explain": "Explain where a trial's time went; of two, why one is faster.",
         "trace": "Write a trial's disk requests, or replay them on another disk.",
-        "record": "Record what an application asks of its files, or what is asked of a disk.",
+        "record": "Record an application's calls, or a disk's requests.",
     },
     "Decide": {
         "advise": "Advise which stack to choose for which use, and why.",

@@ -30,7 +30,7 @@ MOUNT_OPTIONS: Final[Forms] = {
 
 
 class Nfs(Layer):
-    """NFS 4.2 over the loopback interface, on a filesystem: a share's server and client on one machine.
+    """NFS 4.2 over the loopback interface, on a filesystem.
 
     What a share costs without a network: two more caches, a commit for each fsync, and the protocol's work.
     """

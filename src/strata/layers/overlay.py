@@ -28,7 +28,7 @@ MOUNT_OPTIONS: Final[Forms] = {
 
 
 class Overlay(Layer):
-    """overlayfs, the storage driver of Docker, Podman and containerd, on a filesystem.
+    """overlayfs on a filesystem, as Docker and Podman use it.
 
     The first write to a file of the image copies the whole file up. The image holds the files that were
     written before the machine started anew: with `prepare = "once"` the workload's own data.

@@ -248,7 +248,7 @@ def _join_remedy(
             name
             for name, layer in catalogue.layers.items()
             if layer.requires.kind == provided.kind and layer.provides == requires.kind
-            if requires.fits(1) and not layer.is_container
+            if requires.fits(1) and not layer.is_container and not layer.runs_commands
         ]
         choices = [] if is_lowest else ["remove one of the two layers"]
         choices += [f"put a layer between them: {', '.join(between)}"] if between else []
