@@ -71,7 +71,8 @@ def found(folder: Path, layers: str, disks: int) -> dict[str, str]:
 
 
 def test_a_layer_by_its_name_elsewhere_is_refused_with_its_name_here(tmp_path: Path) -> None:
-    for name, meant in (("LXC", '"incus"'), ("docker", '"incus" or "nspawn" or "overlay"'), ("thin", '"lvm-thin"')):
+    calls = {"LXC": '"incus"', "docker": '"incus" or "nspawn" or "overlay"', "thin": '"lvm-thin"'}
+    for name, meant in calls.items():
         said = found(tmp_path, f'{{ layer = "{name}" }}', 1)
         assert list(said) == [f"{LAYER}[0].layer"]
         assert said[f"{LAYER}[0].layer"].endswith(f'there is no layer "{name}"\n  did you mean {meant}?')
