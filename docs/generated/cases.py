@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from generated.markdown import code, table
+from strata.report.claims import level_text
 
 KEPT: Final = Path(__file__).parents[1] / "published" / "cases.jsonl"
 """A line for each study of studies/cases, which scripts/cases.py writes."""
@@ -34,9 +35,7 @@ def _found(case: dict[str, Any]) -> str:
 
 def _figure(found: dict[str, Any]) -> str:
     """Such as: rebuild_ns, onto-smr against onto-cmr: 1.20 × (1.10 to 1.30)."""
-    if found["against"] is None:
-        return f"{code(found['metric'])} of {found['stack']}: {found['level']:,.4g} {found['unit']}"
-    ends = " ({:.2f} to {:.2f})".format(*found["interval"]) if found["interval"] else ""
-    return (
-        f"{code(found['metric'])}, {found['stack']} against {found['against']}: {found['level']:.3g} ×{ends}"
-    )
+    sides = " against ".join(filter(None, (found["stack"], found["against"])))
+    ends = found["interval"] or (None, None)
+    level = level_text(found["level"], ends, found["unit"], is_ratio=found["against"] is not None)
+    return f"{code(found['metric'])}, {sides}: {level}"
