@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from strata.actions.check import CheckedStudy, check_study
 from strata.errors import DiagnosticsError, StrataError
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.progress import SILENCE
-from strata.plan.compile import compile_trial
+from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from study_texts import HEAD, disk, read, written
 
@@ -125,6 +126,37 @@ def test_what_cannot_run_is_refused_with_a_remedy(tmp_path: Path) -> None:
     assert "no command mounts" in refused(tmp_path, f'{VM}, {{ layer = "commands", make = ["true"] }}')
     mail = '[workloads.load]\nworkload = "load"\npersonality = "varmail"\nduration = "10s"\n'
     assert "needs load of the machine below" in refused(tmp_path, f"{VM}, {ext4}", mail)
+    fio = '[workloads.load]\nworkload = "fio"\npreset = "random-read-4k"\nduration = "60s"\n'
+    for load in (OLTP, fio):
+        said = refused(tmp_path, f"{VM}, {ext4}", f'{load}until = "1%"\n')
+        assert "its window ends early by a signal" in said
+        assert said.endswith("leave `until` out")
+    for layers in (
+        f'{{ layer = "guest" }}, {ext4}',
+        f'{ext4}, {{ layer = "raw" }}, {{ layer = "guest" }}, {ext4}',
+    ):
+        assert "it is limited by a control group" in refused(tmp_path, f"{VM}, {layers}")
+
+
+def test_extensions_are_asked_only_of_the_system_that_postgresql_runs_on(tmp_path: Path) -> None:
+    load = (
+        f'{OLTP}extensions = ["pg_trgm"]\nscript_text = "SELECT 1;"\ninit_text = "CREATE TABLE a (b int);"\n'
+    )
+    native, machine = '{ layer = "ext4" }', '{ layer = "vm", memory = "1GiB" }, { layer = "ext4" }'
+    plans = [plan_of(tmp_path, layers, load) for layers in (native, machine, f"{VM}, {native}")]
+
+    asked = [
+        ["postgresql:pg_trgm" in needs.features for needs in (plan.needs_outside, plan.inside)]
+        for plan in plans
+    ]
+    assert asked == [[True, False], [False, True], [False, False]]
+
+
+def test_a_study_that_prepares_once_skips_the_machine(tmp_path: Path) -> None:
+    for prepare in ("once", "aged"):
+        study = read(tmp_path, text_of(tmp_path))
+        (why,) = skipped(replace(study, prepare=prepare)).values()
+        assert "a machine from an image runs on a host only" in why
 
 
 def test_check_says_that_the_lab_cannot_run_it(tmp_path: Path) -> None:

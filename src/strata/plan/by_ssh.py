@@ -19,13 +19,18 @@ from strata.model.step import BROUGHT, INPUT_PREFIX, Command, Step
 _STOPPED: Final = 255  # ssh(1)
 
 
-def all_by_ssh(steps: Iterable[Step], configuration: str) -> list[Step]:
+def all_by_ssh(steps: Iterable[Step], configuration: str, cgroup: str | None) -> list[Step]:
     """The steps, whose programs run in the machine that ``configuration`` leads to.
 
-    Raises PlanError if one needs a file that only the machine below has, or stops a server: the end of its
-    login does not end a program.
+    Raises PlanError if one needs a file that only the machine below has, is limited by a control group (by
+    ``cgroup`` all are), stops a server or ends early: the end of its login does not end a program.
     """
     held = list(steps)
+    for step in held:
+        if step.until:
+            _refuse(step, "its window ends early by a signal", "leave `until` out")
+        if step.cgroup or cgroup:
+            _refuse(step, "it is limited by a control group", "limit the machine by its `memory` instead")
     services = {step.id for step in held if step.background and step.stop_signal}
     for step in held:
         files = [name for name in sorted(step.variables) if name in BROUGHT or name.startswith(INPUT_PREFIX)]
@@ -36,11 +41,14 @@ def all_by_ssh(steps: Iterable[Step], configuration: str) -> list[Step]:
     return [_by_ssh(step, configuration) for step in held]
 
 
-def _refuse(step: Step, cause: str) -> None:
+_OTHER_LOAD: Final = "take a workload whose programs are in the image, such as command, fio or pgbench"
+
+
+def _refuse(step: Step, cause: str, remedy: str = _OTHER_LOAD) -> None:
     raise PlanError(
         f"a machine from an image cannot run it: {cause}",
         place=f"step {step.id} ({step.title})",
-        remedy="take a workload whose programs are in the image, such as command, fio or pgbench",
+        remedy=remedy,
     )
 
 
@@ -57,7 +65,6 @@ def _by_ssh(step: Step, configuration: str) -> Step:
         # A login that a signal stops ends so.
         "expect_exit": (*step.expect_exit, *([_STOPPED] if step.background and step.stop_signal else [])),
         "undo": None,
-        "cgroup": None,
     }
     return step.model_copy(update=changed)
 

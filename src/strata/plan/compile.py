@@ -428,6 +428,8 @@ def _needs(
     for placement in placements:
         if is_here(placement.base.machine):
             needed |= placement.prerequisites
+        if is_here(placement.load_site.machine):
+            needed |= _features(load)
     for place in places:
         if is_here(place.site.machine):
             needed |= place.layer.needs()
@@ -449,8 +451,12 @@ def _tools_run(here: Iterable[Step], load: Workload) -> Prerequisites:
     asked = {program for phase, program in commands if phase != "build"} - {
         f"${{{name}}}" for name in BROUGHT
     }
-    features = tuple(sorted({feature for each in loads_of(load) for feature in each.features}))
-    return Prerequisites(tools=tuple(sorted({*tools, *asked})), features=features)
+    return Prerequisites(tools=tuple(sorted({*tools, *asked})))
+
+
+def _features(load: Workload) -> Prerequisites:
+    features = {feature for each in loads_of(load) for feature in each.features}
+    return Prerequisites(features=tuple(sorted(features)))
 
 
 def _packages(study: Study, load: Workload) -> Prerequisites:

@@ -54,7 +54,7 @@ class Site(NamedTuple):
     def hold(self, steps: Iterable[Step]) -> list[Step]:
         """The steps, here; a step that names a machine of its own has left this site."""
         if self.machine is not None and not self.has_agent:
-            return all_by_ssh(steps, self.machine)
+            return all_by_ssh(steps, self.machine, self.cgroup)
 
         def inside(text: str) -> str:
             for variable, path in self.inputs:

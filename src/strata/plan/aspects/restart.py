@@ -44,6 +44,8 @@ class Restart(Aspect):
 
 def _unprepared(combination: Combination) -> str | None:
     study = combination.study
+    if any(layer.image_source() for layer in combination.stack.every_layer):
+        return "a machine from an image runs on a host only, which keeps no prepared disks"
     if study.prepare == "once":
         return combination.load.unprepared()
     return None if study.age is not None else "only what ageing made is kept, and the study has no `age`"
