@@ -96,6 +96,11 @@ def test_a_dump_names_its_extensions_before_the_run(tmp_path: Path) -> None:
     control.touch()
     needed = Prerequisites(features=("postgresql:postgis", "postgresql:citus"))
     assert [*HostKernel(tmp_path).unmet(needed)] == ["its PostgreSQL has no extension citus"]
+    for folder in ("postgresql/extension", "pgsql/extension"):  # Arch, Fedora
+        control = tmp_path / folder / "usr/share" / folder / "postgis.control"
+        control.parent.mkdir(parents=True)
+        control.touch()
+        assert [*HostKernel(tmp_path / folder).unmet(needed)] == ["its PostgreSQL has no extension citus"]
 
 
 def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
@@ -124,6 +129,7 @@ def test_a_lua_file_runs_as_it_is_with_its_own_options(tmp_path: Path) -> None:
         assert not [word for word in argv if word.startswith(("--tables", "--table-size"))]
     assert study(text.format("load") + more).workloads["load"].needs_permission
     for wrong, cause in (
+        (text.format("load") + "requires = 5\n", "list"),
         (text.format("common"), "defines no event"),
         (text.format("gone"), "there is no file"),
         (text.replace("{}.lua", "oltp_insert") + more, "is no Lua file"),

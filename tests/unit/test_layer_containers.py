@@ -16,7 +16,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.reading.load import load_study
-from study_texts import written
+from study_texts import mistakes, written
 
 TEXT = """
 [study]
@@ -98,6 +98,24 @@ def test_what_was_prepared_is_the_overlays_image_once_the_machine_starts_anew(tm
         mounted = next(step.argv for step in again if "lowerdir" in "".join(step.argv))
         assert f"lowerdir=${{mounts}}/xfs/overlay/{image}" in mounted[5]
         assert [step.argv[0] for step in again].count("mv") == moves
+        # The index of `index=on` is of one writable layer, and lies in the work folder.
+        work = mounted[5].partition("workdir=")[2].partition(",")[0]
+        assert work.endswith("/work") is (commit != "")
+        assert any(step.argv[0] == "mkdir" and work in step.argv for step in again) is (commit == "")
+
+
+def test_a_second_nfs_in_one_kernel_is_refused(tmp_path: Path) -> None:
+    xfs, nfs, raw = (f'{{ layer = "{each}" }}' for each in ("xfs", "nfs", "raw"))
+    folders = '{ layer = "xfs" }, { layer = "directory" }'
+    for layers, load, refused in (
+        (f"{xfs}, {nfs}]\neach = [{nfs}", TENANTS, ["stacks.stack.each[0].layer"]),
+        (f"{folders}]\neach = [{nfs}", TENANTS, ["stacks.stack.each[0].layer"]),
+        (f"{xfs}, {nfs}, {nfs}", DD, ["stacks.stack.layers[2].layer"]),
+        (f"{xfs}, {nfs}", TENANTS, []),
+        (f'{xfs}, {nfs}, {raw}, {{ layer = "vm" }}, {xfs}, {nfs}', DD, []),
+    ):
+        found = mistakes(tmp_path, TEXT.format(layers=layers, load=load, head=""))
+        assert [key for key, said in found.items() if "a kernel can have one nfs" in said] == refused, found
 
 
 def test_loads_that_cannot_run_are_skipped_with_the_reason(tmp_path: Path) -> None:

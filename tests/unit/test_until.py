@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
-from signal import SIGINT
+from shutil import which
+from signal import SIGINT, SIGKILL
 from subprocess import PIPE, Popen
+
+import pytest
 
 from strata.model.step import Until
 from strata.plan.compile import compile_trial
@@ -47,6 +51,8 @@ def test_windows_of_all_stacks_may_end_after_the_longest_periods_of_any(tmp_path
     )
     study = read(tmp_path, study_text("\n".join(lines)))
 
+    assert {"ls", "mawk", "tail"} <= {*compile_trial(study, "one", "pg", 1).prerequisites.tools}
+
     def found(stack: str, workload: str) -> dict[str, Until]:
         steps = compile_trial(study, stack, workload, 1).steps
         return {step.id: step.until for step in steps if step.until is not None}
@@ -80,6 +86,7 @@ def test_only_the_measured_window_of_a_load_may_end_early(tmp_path: Path) -> Non
     assert [step.id for step in with_before if step.until] == ["t-load-measure"]
 
 
+@pytest.mark.skipif(not (which("fio") and which("mawk")), reason="fio or mawk is not installed")
 def test_fio_tells_the_intervals_of_its_windows_and_ends_when_asked_to(tmp_path: Path) -> None:
     job = "[a]\nrw=randread\nsize=1m\n[b]\nrw=randrw\nsize=1m\n"
     lines = (
@@ -90,6 +97,7 @@ def test_fio_tells_the_intervals_of_its_windows_and_ends_when_asked_to(tmp_path:
     (one,) = (step for step in compile_trial(study, "one", "one", 1).steps if step.until)
     (whole,) = (step for step in compile_trial(study, "one", "job", 1).steps if step.until)
 
+    assert {"fio", "mawk"} <= {*compile_trial(study, "one", "one", 1).prerequisites.tools}
     assert one.until == Until(of="fio-measure", share=0.01, after_ns=120 * NS_PER_S, window_ns=WINDOW_NS)
     assert whole.until == Until(
         of="fio-measure-1", share=0.05, after_ns=120 * NS_PER_S, window_ns=4 * NS_PER_S
@@ -110,6 +118,14 @@ def test_fio_tells_the_intervals_of_its_windows_and_ends_when_asked_to(tmp_path:
     assert 0 < sum(counts) <= result["read"]["total_ios"] + result["write"]["total_ios"]
     assert fio.returncode == 0
     assert subprocess.run((*run, "fio", "--rw=readx"), capture_output=True, check=False).returncode == 1
+    killed = Popen(
+        (*run, "fio", "--status-interval=1", *words, *printed), stdout=PIPE, stderr=PIPE, cwd=tmp_path
+    )
+    assert killed.stderr is not None
+    killed.stderr.readline()
+    os.kill(int((tmp_path / "pid").read_text()), SIGKILL)
+    killed.communicate()
+    assert killed.returncode == 128 + SIGKILL
 
 
 def test_a_window_that_cannot_end_early_is_refused_with_the_reason(tmp_path: Path) -> None:

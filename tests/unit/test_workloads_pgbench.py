@@ -9,7 +9,7 @@ from strata.errors import RunError
 from strata.model.metric import Metric, of_open_loop
 from strata.model.step import Step
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.pgbench import Pgbench
+from strata.workloads.pgbench import Pgbench, metric_prefixes
 
 LOG = """\
 0 1 7000 0 1795209651 729000
@@ -53,6 +53,12 @@ def test_each_of_several_scripts_has_metrics_of_its_own() -> None:
     assert (found["latency_ns_max"], found["new_order_2_latency_ns_max"]) == (9e6, 7e6)
     assert not [name for name in found if name.startswith("x_")]
     assert not [name for name in metrics() if "order" in name]
+    assert metric_prefixes(["a.sql", "a_3.sql", "x/a.sql"]) == ["a", "a_3", "a_4"]
+    late = pgbench(scripts=["flag.sql", "x.sql"], script_texts={}, rate=50)
+    lagging = "".join(f"{line} 1000\n" for line in LOG.splitlines())
+    named = {each.name for each in late.metrics(outputs_of(lagging))}
+    assert {"flag_transactions", "flag_latency_ns_p99", "schedule_lag_ns_p99"} <= named
+    assert not [name for name in named if "flag_schedule_lag" in name]
 
 
 def test_output_that_cannot_be_read_shows_the_step_and_its_end() -> None:

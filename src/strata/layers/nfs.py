@@ -44,6 +44,7 @@ class Nfs(Layer):
         packages=("nfs",),
     )
     packages = ("nfs-kernel-server",)
+    once_in_kernel = True  # its export is the server's root
     allowed = {"mount": MOUNT_OPTIONS}
     # fs/nfs/, fs/nfsd/, net/sunrpc/ of Linux 7.2
     kernel_log = KernelLog(trouble=(r"nfs: server .* not responding.*", r"NFS: .*(?:error|failed).*"))

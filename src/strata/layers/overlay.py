@@ -17,6 +17,7 @@ from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, P
 from strata.model.step import Prerequisites, Step, literal
 
 _EITHER: Final = one_of("on", "off")
+_WORK_COMMITTED: Final = "work-committed"
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
@@ -86,16 +87,18 @@ class Overlay(Layer):
         folder = _folder(context)
         # Once: a committed layer stays, and the writable one keeps what came later.
         moved = ("mv", "--update=none", "--no-target-directory", f"{folder}/upper", f"{folder}/committed")
+        # With index=on the work folder holds an index, which is of its first writable layer alone.
+        fresh = (f"{folder}/upper", f"{folder}/{_WORK_COMMITTED}")
         return [
             context.step("commit", "Make the writable layer one of the image", *moved),
-            context.step("upper", "Make a writable layer", "mkdir", "--parents", f"{folder}/upper"),
-            self._mounted(context, "committed", "image"),
+            context.step("upper", "Make a writable layer", "mkdir", "--parents", *fresh),
+            self._mounted(context, "committed", "image", work=_WORK_COMMITTED),
         ]
 
-    def _mounted(self, context: LayerContext, *image: str) -> Step:
+    def _mounted(self, context: LayerContext, *image: str, work: str = "work") -> Step:
         folder = _folder(context)
         below = ":".join(f"{folder}/{name}" for name in image)
-        folders = (f"lowerdir={below}", f"upperdir={folder}/upper", f"workdir={folder}/work")
+        folders = (f"lowerdir={below}", f"upperdir={folder}/upper", f"workdir={folder}/{work}")
         options = ",".join([*folders, *map(literal, self.mount)])
         mount = ("mount", "--mkdir", "-t", "overlay", "-o", options, context.label, context.mount)
         return act(context, "mount", "Mount the overlay", *mount, undo=unmount(context))

@@ -73,6 +73,9 @@ class EndsWhenKnown(Workload):
     99th percentile are within this share of them, and the kernel's and the server's periods have passed.
     Default: the window is as long as `duration` says"""
 
+    telling_tools: ClassVar[tuple[str, ...]] = ()
+    """The programs that tell its intervals, where ``until`` is set and a shell runs them"""
+
     def until_known(self, context: WorkloadContext, of: str) -> Until | None:
         """For the step of the measured window; ``of``: see `Until`."""
         share = None if context.window or context.is_cut else self.until

@@ -260,6 +260,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
         writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
         is_container: Whether its `machine` is a container, which shares the kernel.
+        once_in_kernel: Whether a kernel can have only one of it.
         runs_commands: Whether its steps are the study's own: only a machine from an `image_source` runs them.
         beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
     """
@@ -282,6 +283,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     device_keys: ClassVar[tuple[str, ...]] = ()
     writes_whole_blocks: ClassVar[bool] = False
     is_container: ClassVar[bool] = False
+    once_in_kernel: ClassVar[bool] = False
     runs_commands: ClassVar[bool] = False
     beside: ClassVar[bool] = False
 

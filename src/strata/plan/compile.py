@@ -18,7 +18,7 @@ from typing import Final
 
 from strata.diagnostics.names import nearest
 from strata.errors import PlanError
-from strata.model.duties import HasServer, SharesPreparation
+from strata.model.duties import EndsWhenKnown, HasServer, SharesPreparation
 from strata.model.find import find_of
 from strata.model.knobs import knob_features, knob_steps
 from strata.model.packages import asked_packages
@@ -451,12 +451,20 @@ def _tools_run(here: Iterable[Step], load: Workload) -> Prerequisites:
     asked = {program for phase, program in commands if phase != "build"} - {
         f"${{{name}}}" for name in BROUGHT
     }
-    return Prerequisites(tools=tuple(sorted({*tools, *asked})))
+    return Prerequisites(tools=tuple(sorted({*tools, *asked, *_telling(here, load)})))
 
 
 def _features(load: Workload) -> Prerequisites:
     features = {feature for each in loads_of(load) for feature in each.features}
     return Prerequisites(features=tuple(sorted(features)))
+
+
+def _telling(here: Iterable[Step], load: Workload) -> list[str]:
+    """The tools that a shell runs where a window ends early."""
+    if not any(step.until for step in here):
+        return []
+    ending = (each for each in loads_of(load) if isinstance(each, EndsWhenKnown))
+    return [tool for each in ending for tool in each.telling_tools]
 
 
 def _packages(study: Study, load: Workload) -> Prerequisites:

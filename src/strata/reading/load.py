@@ -51,6 +51,7 @@ from strata.rules.fit import (
     machine_diagnostics,
     memory_diagnostics,
     name_diagnostics,
+    once_diagnostics,
     room_diagnostics,
     scaled_to_fit,
     stack_diagnostics,
@@ -412,6 +413,8 @@ class _Reader:
                 misfits = tables_diagnostics(stack, capacities, memory_bytes)
                 for index, diagnostic in (*misfits, *machine_diagnostics(stack, memory_bytes)):
                     self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
+            for where, diagnostic in once_diagnostics(stack):
+                self.found.extend(where, [diagnostic])
 
     def read_workload(self, name: str, value: Any, declared: HeadTable | None) -> None:
         path = ("workloads", name)

@@ -8,7 +8,7 @@ from typing import Final
 
 from strata.diagnostics.names import Diagnostic, Path
 from strata.model.duties import EndsWhenKnown
-from strata.model.layer import Placed
+from strata.model.layer import Layer, Placed
 from strata.model.memory_limit import memory_bytes_max
 from strata.model.stack import Stack, names_of
 from strata.model.study import RESERVED_NAMES, Study, scaled
@@ -117,8 +117,11 @@ def stack_diagnostics(
     lower = stack.offers(capacities)[last]
     for diagnostic in stack.common[last].share_diagnostics(lower, len(tenants)):
         yield (*path, "layers", last), diagnostic
-    provided = share.provided
+    provided, is_own_kernel = share.provided, False
     for index, layer in enumerate(stack.each):
+        if layer.once_in_kernel and len(tenants) > 1 and not is_own_kernel:
+            yield (*path, "each", index), _once(layer)
+        is_own_kernel = is_own_kernel or bool(layer.machine_bytes())
         named = {name: capacities[name] for name in names_of(layer)}
         for diagnostic in layer.diagnostics(provided, named):
             cause = f"on the part that each of {len(tenants)} tenants has: {diagnostic.cause}"
@@ -127,6 +130,32 @@ def stack_diagnostics(
             cause = f"each of {len(tenants)} tenants would take {', '.join(named)} for itself"
             yield (*path, "each", index), Diagnostic(cause, remedy="use the device in `layers`")
         provided = layer.provided(provided)
+
+
+def once_diagnostics(stack: Stack) -> Iterator[tuple[Path, Diagnostic]]:
+    """The layers, each with its path, of which their kernel has one already."""
+    held: set[tuple[str, str]] = set()
+    for part in stack.parts:
+        kernel = ""
+        path: Path = ("stacks", stack.name, *(("filesystems", part.own) if part.own else ()))
+        for index, layer in enumerate(part.layers):
+            own = index - part.base
+            if layer.once_in_kernel and own >= 0:
+                if (kernel, layer.layer) in held:
+                    is_each = index >= len(part.common)
+                    key, at = ("each", index - len(part.common)) if is_each else ("layers", own)
+                    yield (*path, key, at), _once(layer)
+                held.add((kernel, layer.layer))
+            if layer.machine_bytes():
+                kernel = f"{part.own if own >= 0 else ''}/{index}"
+
+
+def _once(layer: Layer) -> Diagnostic:
+    cause = f"a kernel can have one {layer.layer}, and this would be another"
+    remedy = (
+        f"put one {layer.layer} in the stack's `layers`, below the tenants' folders, or leave this one out"
+    )
+    return Diagnostic(cause, remedy=remedy, key="layer")
 
 
 def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:

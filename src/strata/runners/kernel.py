@@ -39,6 +39,12 @@ _LAB_ONLY: Final = {
 }
 """The features, and kinds of features, that no host has, each with the reason as half a sentence."""
 
+_EXTENSIONS: Final = (
+    *("usr/share/postgresql/*/extension", "usr/share/postgresql/extension"),  # Debian; Arch and Alpine
+    *("usr/share/pgsql/extension", "usr/pgsql-*/share/extension"),  # Fedora; PostgreSQL's own packages
+)
+"""The folders of PostgreSQL's extensions, by distribution."""
+
 
 def lab_only(prerequisites: Prerequisites) -> list[str]:
     """Why no host meets the needs of a plan, each as half a sentence."""
@@ -103,7 +109,7 @@ class HostKernel(Machine):
         return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
 
     def _lacking_extension(self, name: str) -> str | None:
-        if any(self.root.glob(f"usr/share/postgresql/*/extension/{name}.control")):
+        if any(any(self.root.glob(f"{folder}/{name}.control")) for folder in _EXTENSIONS):
             return None
         return f"its PostgreSQL has no extension {name}"
 

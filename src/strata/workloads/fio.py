@@ -124,6 +124,7 @@ class Fio(EndsWhenKnown, OpenLoop):
         "of metadata only the file's own change."
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
+    telling_tools: ClassVar[tuple[str, ...]] = ("cat", "fio", "mawk")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),

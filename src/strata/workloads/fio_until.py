@@ -10,10 +10,10 @@ from strata.model.workload import WorkloadContext
 
 # fio ends by SIGINT, but with status 128. Each report counts from the window's begin. The last one is the
 # result; its interval is not whole. Requests are read, write and trim; of a load that syncs, the syncs.
-# Bins of 0.5 %.
+# Bins of 0.5 %. The status is fio's, unless it ended by itself or was asked to: then that of its reports.
 _TELLING: Final = literal(
     r"""exec 3<&0
-sh -c 'echo $$ > "$0"; exec "$@"' "$0" "$@" <&3 | mawk -W interactive '
+{ sh -c 'echo $$ > "$0"; exec "$@"' "$0" "$@" <&3; echo $? > "$0.status"; } | mawk -W interactive '
 /^\{$/ { tell(); lines = 0; begun = 1 }
 { report[++lines] = $0 }
 /^      "(read|write|trim|sync)" : \{/ { part = $1 }
@@ -35,8 +35,10 @@ function tell(   count, bin, left) {
     for (bin in now) before[bin] = now[bin]
     split("", now)
 }' &
-trap 'kill -INT "$(cat "$0")"' INT
+trap 'asked=1; kill -INT "$(cat "$0")"' INT
 wait $! || wait $!
+told=$? status=$(cat "$0.status")
+case $asked:$status in :0 | 1:0 | 1:128) exit $told ;; *) exit ${status:-1} ;; esac
 """
 )
 

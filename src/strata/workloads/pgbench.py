@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -117,6 +118,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         *latency_metric_specs("of one of several `scripts`", "<script>_"),
     )
     spans_window: ClassVar[bool] = True
+    telling_tools: ClassVar[tuple[str, ...]] = ("ls", "mawk", "sleep", "tail")
     load_keys: ClassVar[Mapping[str, object]] = {
         "clients": 1,
         "script_text": None,
@@ -332,6 +334,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         return [
             self._rate(lines, outputs).model_copy(update={"headline": True}),
             *_log_metrics(lines),
+            *_lag_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
             *(metric for each in self._by_script(lines, outputs) for metric in each),
         ]
@@ -345,7 +348,7 @@ class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged,
         for at, name in enumerate(metric_prefixes(self.scripts) if len(self.scripts) > 1 else ()):
             if own := [line for line in lines if line.script == at and line.outcome == "done"]:
                 found = [self._rate(own, outputs), *_log_metrics(own)]
-                yield [each.prefixed(f"{name}_") for each in found if "lag" not in each.name]
+                yield [each.prefixed(f"{name}_") for each in found]
 
     def _transactions(self, outputs: Outputs) -> list[_Line]:
         """The transactions that ended in the measured window."""
@@ -430,7 +433,8 @@ def metric_prefixes(scripts: Sequence[str]) -> list[str]:
         name = (
             re.sub(r"[^a-z0-9]+", "_", PurePath(each.partition("@")[0]).stem.lower()).strip("_") or "script"
         )
-        names.append(name if name not in names else f"{name}_{len(names) + 1}")
+        further = (f"{name}_{number}" for number in count(len(names) + 1))
+        names.append(name if name not in names else next(each for each in further if each not in names))
     return names
 
 
@@ -479,10 +483,14 @@ def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
         for outcome in ("failed", "skipped")
         if outcomes[outcome]
     ]
+    return metrics
+
+
+def _lag_metrics(lines: Sequence[_Line]) -> list[Metric]:
     lags_ns = [
         line.lag_us * NS_PER_US for line in lines if line.lag_us is not None and line.outcome == "done"
     ]
-    return metrics + (_distribution(lags_ns, "schedule_lag_ns") if lags_ns else [])
+    return _distribution(lags_ns, "schedule_lag_ns") if lags_ns else []
 
 
 def _distribution(times_ns: Sequence[int], family: str = LATENCY) -> list[Metric]:

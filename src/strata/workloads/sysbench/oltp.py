@@ -210,8 +210,9 @@ class SysbenchOltp(
     @classmethod
     def with_texts(cls, table: dict[str, Any], read: Callable[..., str]) -> None:
         super().with_texts(table, read)
-        required = table.get("requires", [])
-        named = [("script", table.get("script")), *(("requires", each) for each in required)]
+        required = table.get("requires")
+        listed = required if isinstance(required, list) else []
+        named = [("script", table.get("script")), *(("requires", each) for each in listed)]
         files = {each: key for key, each in named if isinstance(each, str) and each.endswith(_LUA)}
         if files and "lua_texts" not in table:
             table["lua_texts"] = {each: read(key, each) for each, key in files.items()}
