@@ -274,9 +274,9 @@ def test_of_a_part_of_a_study_values_are_not_judged_nor_data_that_the_least_memo
     )
 
     assert [each["verdict"] for each in full] == ["testable"] * 4
-    # At half, memory is halved with the data.
-    assert [each["verdict"] for each in half] == ["testable", "not testable", "testable", "testable"]
-    assert [each["verdict"] for each in fifth] == ["not testable", "not testable", "testable", "testable"]
+    # At half, memory is halved with the data; a tree is as large as before.
+    assert [each["verdict"] for each in half] == ["testable", "not testable", "testable", "not testable"]
+    assert [each["verdict"] for each in fifth] == ["not testable"] * 2 + ["testable", "not testable"]
     assert fifth[0]["why"] == "large: at a scale of 20 % its data fit into memory"
     assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
     assert "95.4 MiB/s at least" in shown("claims", study, "--scale", "50%", "--markdown")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import StudyError
+from strata.model.study import unlike
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from study_texts import SOUND, mistakes, read
@@ -204,3 +205,16 @@ def test_memory_is_scaled_with_data_that_would_fit_and_only_then(tmp_path: Path)
     assert scaled("16GiB", 0.01) == (512, 256)  # never less
     for size in ("64GiB", "2GiB"):  # does not fit anyway; fitted before
         assert scaled(size, 0.25) == (4096, 2048)
+
+
+def test_a_load_that_no_scale_makes_smaller_says_something_else_with_less_memory(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(
+        '[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\nmemory = "4GiB"\n'
+        '[devices.disk0]\nmodel = "wd-re4-500gb"\n[stacks.xfs]\nlayers = [{ layer = "xfs" }]\n'
+        '[workloads.sources]\nworkload = "tree"\n'
+        '[workloads.write]\nworkload = "dd"\ncontent = "random"\nsize = "16GiB"\n'
+    )
+    full = load_study(tmp_path / "small.toml", catalogue())
+
+    assert [*unlike(full, 0.25, 1 << 30)] == ["sources"]
+    assert [*unlike(full, 0.25, 4 << 30)] == ["write"]

@@ -582,11 +582,12 @@ def unlike(full: Study, share: float, memory_bytes: int) -> dict[str, str]:
     """
     found = {}
     for name, load in full.workloads.items():
+        if memory_bytes < full.memory_bytes and load.scaled(share) == load:
+            found[name] = f"at a scale of {format_share(share)} it has less memory, and as much to do"
         whole, part = load.data_bytes, load.scaled(share).data_bytes
         if whole is None or part is None:
             continue
-        fits, fitted = part <= memory_bytes, whole <= full.memory_bytes
-        if fits != fitted:
+        if (fits := part <= memory_bytes) != (whole <= full.memory_bytes):
             change = "its data fit into memory" if fits else "its data no longer fit into memory"
             found[name] = f"at a scale of {format_share(share)} {change}"
     return found
