@@ -70,7 +70,7 @@ def test_a_tenth_of_it_is_sound_and_says_what_it_can_no_longer_judge(study: Path
     values = {
         each["claim"]["id"] for each in full if any(pair["against"] is None for pair in each["findings"])
     }
-    assert lost & values == values - {"raid.frag.untar"}  # the same source is unpacked at any scale
+    assert values <= lost
 
 
 def test_no_device_and_no_processor_cites_a_comparison() -> None:
