@@ -290,12 +290,17 @@ def test_the_commands_refuse_disks_in_use_and_make_the_stack_come_up_at_boot(fol
     assert done.stdout == "on\n", "nothing was made, and the shell goes on"
 
 
-def test_an_undecided_answer_names_its_next_step_and_takes_it_within_its_time(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def measured_by_near_leaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure by a runner under which two stacks are alike within what seeds differ by."""
     capacities = {"ext4": 3000.0, "xfs": 2950.0, "btrfs-nocow": 700.0, "zfs": 800.0}
     runner = capacity_runner(capacities, {seed: 1 + (seed % 3 - 1) * 0.1 for seed in range(1, 30)})
     monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: runner)
+
+
+def test_an_undecided_answer_names_its_next_step_and_takes_it_within_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured_by_near_leaders(monkeypatch)
     words = ("ask", "orders", "--use", "database-nvme", "--seeds", "3", "--jobs", "1", "--sensitivity", "0s")
     again = ("ask", "orders", "--jobs", "1", "--sensitivity", "0s")
     assert shown_json(*words)["next"]["seeds"] == 6
@@ -308,9 +313,7 @@ def test_an_undecided_answer_names_its_next_step_and_takes_it_within_its_time(
 def test_an_interrupted_question_goes_on_in_its_folder_with_the_time_that_is_left(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capacities = {"ext4": 3000.0, "xfs": 2950.0, "btrfs-nocow": 700.0, "zfs": 800.0}
-    runner = capacity_runner(capacities, {seed: 1 + (seed % 3 - 1) * 0.1 for seed in range(1, 30)})
-    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: runner)
+    measured_by_near_leaders(monkeypatch)
     shown("new", "study", "orders", "--use", "database-nvme", "--seeds", "3")
     (folder / "my studies").mkdir()
     (folder / "orders.toml").rename(folder / "my studies" / "orders.toml")

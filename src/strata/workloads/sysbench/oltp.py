@@ -294,7 +294,7 @@ class SysbenchOltp(
                 "these are not the Lua files of script and requires", remedy=remedy, key="lua_texts"
             )
         if self._is_lua and self.lua_texts and not any(map(_EVENT.search, self.lua_texts.values())):
-            remedy = "name the file that defines event(), and those that it requires in requires"
+            remedy = "write the file that defines event() as `script`, and its further files as `requires`"
             yield Diagnostic(f"{self.script} defines no event() to measure", remedy=remedy, key="script")
         if self.server == "mariadb" and self.extensions:
             yield Diagnostic("MariaDB has no extensions", remedy="leave them out", key="extensions")
